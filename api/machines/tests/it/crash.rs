@@ -1,0 +1,118 @@
+//! The process that holds the driver is killed in the middle of things; the next one must cope.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use cocoonbox_machines::container::Config;
+use cocoonbox_machines::{Container, Machines};
+
+use crate::bench::{Bench, USER, data_folder, spec};
+use crate::container::leftovers;
+
+const DATA: &str = "COCOONBOX_CRASH_DATA";
+
+/// Overrides the seed of the moments at which the process is killed.
+const SEED: &str = "COCOONBOX_CRASH_SEED";
+
+const ROUNDS: u64 = 14;
+
+/// About as long as the child takes for one turn of its loop.
+const WINDOW_MS: u64 = 1_500;
+
+/// Not a test: the body of the process that is killed. It starts, stops and removes a box for ever.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run by the other test"]
+async fn child() {
+    let Some(data) = std::env::var_os(DATA) else {
+        return;
+    };
+    let machines = Container::new(Config::new(data)).unwrap();
+    for turn in 0_u64.. {
+        let first = spec("a", &format!("w{turn}"));
+        let second = spec("a", &format!("x{turn}"));
+        machines.ensure(&first).await.unwrap();
+        machines.ensure(&second).await.unwrap();
+        machines.hibernate(&first.box_id).await.unwrap();
+        machines.ensure(&first).await.unwrap();
+        machines.delete(&first.box_id).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_driver_killed_at_any_moment_leaves_what_the_next_one_repairs() {
+    let seed = std::env::var(SEED).map_or(0x5eed, |seed| seed.parse().unwrap());
+    eprintln!("{SEED}={seed}");
+    let folder = data_folder();
+    let data = folder.path().join("data");
+    let mut random = seed;
+    for round in 0..ROUNDS {
+        let mut child = spawn(&data);
+        random = next(random);
+        // Not a wait for something: the moment is drawn.
+        tokio::time::sleep(Duration::from_millis(random % WINDOW_MS)).await;
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "the child ended by itself"
+        );
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let bench = Bench::over(&data);
+        let told = bench.machines.list().await.unwrap();
+        eprintln!("round {round}: {told:?}");
+        let next = match round % 3 {
+            // What was being started is asked for again; or something else is.
+            0 => told
+                .first()
+                .and_then(|one| one.wake_id.clone())
+                .map_or("y".into(), |wake| wake.0),
+            _ => format!("y{round}"),
+        };
+        if round % 3 == 1 {
+            bench
+                .machines
+                .hibernate(&spec("a", "").box_id)
+                .await
+                .unwrap();
+            assert_eq!(
+                leftovers(&data),
+                Vec::<String>::new(),
+                "round {round}, hibernated"
+            );
+        }
+        let again = bench.up("a", &next).await;
+        bench
+            .run(&again, USER, "echo works > /workspace/file")
+            .await;
+        bench.machines.delete(&again.box_id).await.unwrap();
+        assert_eq!(
+            leftovers(&data),
+            Vec::<String>::new(),
+            "round {round}, deleted"
+        );
+        assert_eq!(
+            std::fs::read_dir(data.join("boxes/.deleted"))
+                .unwrap()
+                .count(),
+            0
+        );
+    }
+}
+
+fn spawn(data: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["crash::child", "--exact", "--ignored", "--nocapture"])
+        .env(DATA, data)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// SplitMix64.
+fn next(state: u64) -> u64 {
+    let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

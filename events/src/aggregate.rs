@@ -1,0 +1,201 @@
+//! From a command to events: load, decide, append, and again on conflict.
+
+use cocoonbox_proto::log::v1::Actor;
+
+use crate::{
+    id::{CommandId, EventId, LogId, StreamName},
+    offset_key::OffsetKey,
+    record::{Append, NewEvent, Recorded},
+    registry::{DecodeError, Payload},
+    store::{AppendError, Appended, Expect, ReadError, Store},
+};
+
+/// Attempts before a conflict is given to the caller. Three: a fourth loser in a row means that
+/// somebody is writing in a loop.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// A pure state machine over one stream. No clock, no randomness, no I/O: those come in with commands.
+pub trait Aggregate: Clone + Default + Send + Sync + 'static {
+    type Command: Send + Sync;
+    type Event: Clone + Into<Payload> + Send + Sync;
+    type Rejection: std::error::Error + Send + Sync + 'static;
+
+    /// Says what the command leads to. No events: it is fulfilled already.
+    fn decide(&self, command: &Self::Command) -> Result<Vec<Self::Event>, Self::Rejection>;
+
+    /// Takes one event in. An event that cannot follow is an error, never ignored.
+    fn evolve(self, event: &Self::Event) -> Result<Self, IllegalTransition>;
+
+    /// Picks this aggregate's event out of a payload.
+    fn pick(payload: Payload) -> Option<Self::Event>;
+}
+
+/// An event stands where it cannot: the log was written by another build, or a decider has a bug.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{event}` cannot follow in state `{state}`")]
+pub struct IllegalTransition {
+    pub state: String,
+    pub event: &'static str,
+}
+
+/// Who asks, and why.
+#[derive(Clone, Debug)]
+pub struct Meta {
+    pub command: CommandId,
+    pub actor: Actor,
+    pub cause: Option<EventId>,
+}
+
+/// An aggregate's state with the position it was folded up to.
+#[derive(Clone, Debug)]
+pub struct Fold<A> {
+    pub log: LogId,
+    pub stream: StreamName,
+    pub state: A,
+    /// Sequence number of the last event folded; 0 = the stream is empty.
+    pub seq: u64,
+    /// Event id of the last event folded.
+    pub last: Option<EventId>,
+}
+
+/// What a command led to.
+#[derive(Clone, Debug)]
+pub struct Executed<E> {
+    /// The events, or none if nothing had to be written or the command had happened before.
+    pub events: Vec<E>,
+    /// Where the log was once the command was fulfilled: everything of it is at or before this.
+    pub key: OffsetKey,
+    pub replayed: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("reading stream `{stream}`")]
+    Read {
+        stream: StreamName,
+        #[source]
+        source: ReadError,
+    },
+    #[error("event {pos} of stream `{stream}`")]
+    Decode {
+        stream: StreamName,
+        pos: u64,
+        #[source]
+        source: DecodeError,
+    },
+    #[error("event {pos} of stream `{stream}`")]
+    Illegal {
+        stream: StreamName,
+        pos: u64,
+        #[source]
+        source: IllegalTransition,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Execute<R: std::error::Error + 'static> {
+    /// The decider says no.
+    #[error(transparent)]
+    Rejected(R),
+    #[error(transparent)]
+    Load(LoadError),
+    #[error(transparent)]
+    Append(AppendError),
+}
+
+impl<A: Aggregate> Fold<A> {
+    pub fn new(log: LogId, stream: StreamName) -> Self {
+        Self { log, stream, state: A::default(), seq: 0, last: None }
+    }
+
+    /// Folds what the stream has got since.
+    pub async fn refresh(&mut self, store: &dyn Store) -> Result<(), LoadError> {
+        loop {
+            let page = store
+                .read_stream(self.log, &self.stream, self.seq, crate::limits::PAGE_EVENTS_MAX)
+                .await
+                .map_err(|source| LoadError::Read { stream: self.stream.clone(), source })?;
+            if page.events.is_empty() {
+                return Ok(());
+            }
+            for event in &page.events {
+                self.take(event)?;
+            }
+        }
+    }
+
+    /// Takes one recorded event of this stream in. Erased payloads leave the state as it is: only
+    /// content is erased, never what a decider stands on.
+    pub fn take(&mut self, event: &Recorded) -> Result<(), LoadError> {
+        let payload = event.payload().map_err(|source| LoadError::Decode {
+            stream: self.stream.clone(),
+            pos: event.pos,
+            source,
+        })?;
+        if let Some(event_of) = payload.and_then(A::pick) {
+            let state = std::mem::take(&mut self.state);
+            self.state = state.evolve(&event_of).map_err(|source| LoadError::Illegal {
+                stream: self.stream.clone(),
+                pos: event.pos,
+                source,
+            })?;
+        }
+        self.seq = event.seq;
+        self.last = event.event_id();
+        Ok(())
+    }
+
+    /// Decides and appends; on a conflict folds what came in between and decides again.
+    ///
+    /// A command id that was used before answers as it did then and writes nothing. On return the
+    /// fold has the new events in it.
+    pub async fn execute(
+        &mut self,
+        store: &dyn Store,
+        command: &A::Command,
+        meta: &Meta,
+        digest: [u8; 32],
+    ) -> Result<Executed<A::Event>, Execute<A::Rejection>> {
+        self.refresh(store).await.map_err(Execute::Load)?;
+        let mut attempt = 1;
+        loop {
+            let events = self.state.decide(command).map_err(Execute::Rejected)?;
+            if events.is_empty() {
+                let tail = store.tail(self.log).map_err(|source| {
+                    Execute::Load(LoadError::Read { stream: self.stream.clone(), source })
+                })?;
+                let key = OffsetKey::new(tail.log, tail.pos, tail.chain);
+                return Ok(Executed { events, key, replayed: false });
+            }
+            let append = Append {
+                command: meta.command,
+                digest,
+                expect: vec![(self.stream.clone(), Expect::Exactly(self.seq))],
+                events: events
+                    .iter()
+                    .map(|event| NewEvent {
+                        stream: self.stream.clone(),
+                        payload: event.clone().into(),
+                    })
+                    .collect(),
+                actor: meta.actor.clone(),
+                cause: meta.cause,
+            };
+            match store.append(self.log, append).await {
+                Ok(appended) => {
+                    self.refresh(store).await.map_err(Execute::Load)?;
+                    let range = appended.range();
+                    let key = OffsetKey::new(self.log, range.last, range.chain);
+                    let replayed = matches!(appended, Appended::Replayed(_));
+                    let events = if replayed { Vec::new() } else { events };
+                    return Ok(Executed { events, key, replayed });
+                }
+                Err(AppendError::Conflict { .. }) if attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    self.refresh(store).await.map_err(Execute::Load)?;
+                }
+                Err(error) => return Err(Execute::Append(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Keys: one per user, from which each of their logs gets its own.
+//!
+//! They lie in `keys.db`, sealed under `master.key`, apart from the log and its backups: destroying a
+//! user's key makes their history unreadable everywhere, while every chain still verifies.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::id::LogId;
+
+/// The key that one log's payloads are sealed with.
+#[derive(Clone)]
+pub struct LogKey(Zeroizing<[u8; 32]>);
+
+impl LogKey {
+    /// Derives a log's key from its owner's.
+    pub fn derive(owner_key: &[u8; 32], log: LogId) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("cocoonbox 2026 log key");
+        hasher.update(owner_key);
+        hasher.update(log.as_bytes());
+        Self(Zeroizing::new(*hasher.finalize().as_bytes()))
+    }
+
+    pub(crate) fn expose(&self) -> [u8; 32] {
+        *self.0
+    }
+}
+
+impl fmt::Debug for LogKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogKey(***)")
+    }
+}
+
+/// Answers for the key of a log.
+pub trait Keyring: Send + Sync + 'static {
+    /// Returns the key for a log of `owner`, making the owner's key when there is none and there never
+    /// was one. `Sealing::Lost` if it was destroyed.
+    fn log_key(&self, log: LogId, owner: &str) -> Sealing;
+}
+
+/// How a log's payloads lie.
+#[derive(Clone, Debug)]
+pub enum Sealing {
+    /// Not sealed: inside a box, where there are no keys, and in tests.
+    Open,
+    Key(LogKey),
+    /// The key was destroyed: payloads read as erased, nothing can be appended.
+    Lost,
+}
+
+/// No sealing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoKeys;
+
+impl Keyring for NoKeys {
+    fn log_key(&self, _: LogId, _: &str) -> Sealing {
+        Sealing::Open
+    }
+}

@@ -1,0 +1,36 @@
+//! The log: what happened, in one order, once, for ever.
+//!
+//! A [`Store`] holds many logs. A log is a gapless, hash-chained sequence of [`Recorded`] events; each
+//! belongs to one stream. Positions are handed out as [`OffsetKey`]s, from which any reader resumes.
+
+#![forbid(unsafe_code)]
+
+pub mod aggregate;
+pub mod chain;
+pub mod clock;
+pub mod follow;
+pub mod id;
+pub mod keys;
+pub mod limits;
+pub mod offset_key;
+pub mod record;
+pub mod registry;
+pub mod seal;
+pub mod store;
+
+pub use aggregate::{Aggregate, Execute, Executed, Fold, IllegalTransition, LoadError, Meta};
+pub use chain::{ChainHash, PayloadHash};
+pub use clock::{Clock, Ids, ManualClock, SystemClock, SystemIds};
+pub use follow::Follower;
+pub use id::{CommandId, EventId, LogId, StreamName};
+pub use keys::{Keyring, LogKey, NoKeys, Sealing};
+pub use offset_key::OffsetKey;
+pub use record::{Append, NewEvent, Recorded};
+pub use registry::{
+    AgentEvent, BoxEvent, DecodeError, DirectoryEvent, ExecEvent, Kind, LogEvent, Payload,
+    UsageEvent, UserEvent,
+};
+pub use store::{
+    AppendError, Appended, Expect, LogInfo, LogKind, NewLog, Page, ReadError, ReplicaError, Store,
+    Tail,
+};

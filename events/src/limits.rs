@@ -1,0 +1,16 @@
+//! The limits of a log, in one place. Each is checked before anything is written.
+
+/// Larger bodies are blobs, and the event holds their name.
+pub const PAYLOAD_BYTES_MAX: usize = 256 * 1024;
+/// Headers hold ids only.
+pub const HEADER_BYTES_MAX: usize = 4 * 1024;
+/// One append is one transaction and one answer; more belongs in several.
+pub const APPEND_EVENTS_MAX: usize = 256;
+pub const APPEND_BYTES_MAX: usize = 1024 * 1024;
+/// Appends waiting for the writer. About a second of work at the measured rates; past it callers are
+/// told to slow down instead of growing the heap.
+pub const QUEUE_APPENDS_MAX: usize = 4_096;
+/// Keeps a reader's transaction under 50 ms, so that the write-ahead log can be reset.
+pub const PAGE_EVENTS_MAX: usize = 1_000;
+pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
+pub const STREAM_NAME_BYTES_MAX: usize = 200;

@@ -1,0 +1,202 @@
+//! The registry: every kind of event, its permanent number, its name and its newest version.
+//!
+//! Numbers and names are never reused. Within a version a payload only grows (protobuf rules). A
+//! change of meaning is a new version and an upcaster in [`UPCASTERS`], so that everything behind
+//! [`Payload::decode`] sees the newest form only.
+
+use cocoonbox_proto::log::v1 as log;
+use prost::Message;
+
+/// Why stored bytes could not be read as an event of this build.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    #[error("event kind {number} is not known to this build")]
+    UnknownKind { number: u32 },
+    #[error("version {version} of `{kind}` is newer than this build, which knows {newest}")]
+    NewerVersion { kind: &'static str, version: u32, newest: u32 },
+    #[error("payload of `{kind}` version {version}")]
+    Malformed {
+        kind: &'static str,
+        version: u32,
+        #[source]
+        source: prost::DecodeError,
+    },
+}
+
+/// Turns the payload bytes of one version into those of the next.
+pub type Upcast = fn(&[u8]) -> Result<Vec<u8>, prost::DecodeError>;
+
+/// `(kind number, version it reads, how)`. Pure; applied in order until the newest version.
+pub const UPCASTERS: &[(u32, u32, Upcast)] = &[];
+
+macro_rules! registry {
+    ($(
+        $(#[$doc:meta])*
+        $group:ident($event:ident) { $( $number:literal $name:literal v $version:literal => $variant:ident($message:ident), )* }
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq)]
+            pub enum $event { $( $variant(log::$message), )* }
+
+            impl From<$event> for Payload {
+                fn from(event: $event) -> Self { Self::$group(event) }
+            }
+
+            impl $event {
+                /// Picks this group's event out of any payload.
+                pub fn pick(payload: Payload) -> Option<Self> {
+                    match payload { Payload::$group(event) => Some(event), _ => None }
+                }
+
+                /// Returns the kind of this event.
+                pub fn kind(&self) -> Kind {
+                    match self { $( Self::$variant(_) => Kind::$message, )* }
+                }
+            }
+        )*
+
+        /// Any event's payload, in its newest form.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Payload { $( $group($event), )* }
+
+        /// A kind of event.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Kind { $( $( $message, )* )* }
+
+        impl Kind {
+            pub const ALL: &[Kind] = &[ $( $( Kind::$message, )* )* ];
+
+            pub fn number(self) -> u32 {
+                match self { $( $( Self::$message => $number, )* )* }
+            }
+
+            /// The wire name, `noun.past_participle`.
+            pub fn name(self) -> &'static str {
+                match self { $( $( Self::$message => $name, )* )* }
+            }
+
+            pub fn version(self) -> u32 {
+                match self { $( $( Self::$message => $version, )* )* }
+            }
+
+            /// Full name of the protobuf message of the newest version.
+            pub fn message(self) -> &'static str {
+                match self { $( $( Self::$message => concat!("cocoonbox.log.v1.", stringify!($message)), )* )* }
+            }
+
+            pub fn from_number(number: u32) -> Option<Self> {
+                match number { $( $( $number => Some(Self::$message), )* )* _ => None }
+            }
+
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $( $( $name => Some(Self::$message), )* )* _ => None }
+            }
+        }
+
+        impl Payload {
+            pub fn kind(&self) -> Kind {
+                match self { $( Self::$group(event) => event.kind(), )* }
+            }
+
+            pub fn encode(&self) -> (Kind, Vec<u8>) {
+                match self { $( $( Self::$group($event::$variant(m)) => (Kind::$message, m.encode_to_vec()), )* )* }
+            }
+
+            fn decode_newest(kind: Kind, bytes: &[u8]) -> Result<Self, prost::DecodeError> {
+                Ok(match kind { $( $( Kind::$message => Self::$group($event::$variant(log::$message::decode(bytes)?)), )* )* })
+            }
+        }
+    };
+}
+
+registry! {
+    /// Who has an account here. Stream `directory` of the system log.
+    Directory(DirectoryEvent) {
+        1 "directory.user_added" v 1 => UserAdded(DirectoryUserAdded),
+        2 "directory.user_removed" v 1 => UserRemoved(DirectoryUserRemoved),
+    }
+    /// Stream `user/<id>` of an account log.
+    User(UserEvent) {
+        10 "user.created" v 1 => Created(UserCreated),
+        11 "user.renamed" v 1 => Renamed(UserRenamed),
+        12 "user.token_issued" v 1 => TokenIssued(UserTokenIssued),
+        13 "user.token_revoked" v 1 => TokenRevoked(UserTokenRevoked),
+        14 "user.deleted" v 1 => Deleted(UserDeleted),
+    }
+    /// Stream `box/<id>` of an account log.
+    Box(BoxEvent) {
+        30 "box.created" v 1 => Created(BoxCreated),
+        31 "box.renamed" v 1 => Renamed(BoxRenamed),
+        32 "box.ensure_requested" v 1 => EnsureRequested(BoxEnsureRequested),
+        33 "box.wake_requested" v 1 => WakeRequested(BoxWakeRequested),
+        34 "box.starting" v 1 => Starting(BoxStarting),
+        35 "box.running" v 1 => Running(BoxRunning),
+        36 "box.hibernate_requested" v 1 => HibernateRequested(BoxHibernateRequested),
+        37 "box.hibernated" v 1 => Hibernated(BoxHibernated),
+        38 "box.machine_lost" v 1 => MachineLost(BoxMachineLost),
+        39 "box.failed" v 1 => Failed(BoxFailed),
+        40 "box.delete_requested" v 1 => DeleteRequested(BoxDeleteRequested),
+        41 "box.deleted" v 1 => Deleted(BoxDeleted),
+        42 "box.log_anchored" v 1 => LogAnchored(BoxLogAnchored),
+    }
+    /// Stream `usage/<day>` of an account log.
+    Usage(UsageEvent) {
+        60 "usage.model_called" v 1 => ModelCalled(UsageModelCalled),
+    }
+    /// Stream `log/erasure` of any log.
+    Log(LogEvent) {
+        70 "log.erasure_requested" v 1 => ErasureRequested(LogErasureRequested),
+        71 "log.erasure_done" v 1 => ErasureDone(LogErasureDone),
+    }
+    /// Stream `agent/<id>` of a box log.
+    Agent(AgentEvent) {
+        100 "agent.created" v 1 => Created(AgentCreated),
+        101 "agent.renamed" v 1 => Renamed(AgentRenamed),
+        102 "agent.closed" v 1 => Closed(AgentClosed),
+        103 "agent.prompt_received" v 1 => PromptReceived(AgentPromptReceived),
+        104 "agent.turn_started" v 1 => TurnStarted(AgentTurnStarted),
+        105 "agent.model_called" v 1 => ModelCalled(AgentModelCalled),
+        106 "agent.output_streamed" v 1 => OutputStreamed(AgentOutputStreamed),
+        107 "agent.model_replied" v 1 => ModelReplied(AgentModelReplied),
+        108 "agent.model_failed" v 1 => ModelFailed(AgentModelFailed),
+        109 "agent.tool_called" v 1 => ToolCalled(AgentToolCalled),
+        110 "agent.tool_finished" v 1 => ToolFinished(AgentToolFinished),
+        111 "agent.approval_requested" v 1 => ApprovalRequested(AgentApprovalRequested),
+        112 "agent.approval_decided" v 1 => ApprovalDecided(AgentApprovalDecided),
+        113 "agent.cancel_requested" v 1 => CancelRequested(AgentCancelRequested),
+        114 "agent.turn_ended" v 1 => TurnEnded(AgentTurnEnded),
+    }
+    /// Stream `exec/<id>` of a box log.
+    Exec(ExecEvent) {
+        130 "exec.started" v 1 => Started(ExecStarted),
+        131 "exec.output_streamed" v 1 => OutputStreamed(ExecOutputStreamed),
+        132 "exec.exited" v 1 => Exited(ExecExited),
+    }
+}
+
+impl Payload {
+    /// Reads stored bytes, bringing an older version up to the newest.
+    pub fn decode(number: u32, version: u32, bytes: &[u8]) -> Result<Self, DecodeError> {
+        Self::decode_with(UPCASTERS, number, version, bytes)
+    }
+
+    fn decode_with(
+        upcasters: &[(u32, u32, Upcast)],
+        number: u32,
+        version: u32,
+        bytes: &[u8],
+    ) -> Result<Self, DecodeError> {
+        let kind = Kind::from_number(number).ok_or(DecodeError::UnknownKind { number })?;
+        let newest = kind.version();
+        if version > newest {
+            return Err(DecodeError::NewerVersion { kind: kind.name(), version, newest });
+        }
+        let malformed = |source| DecodeError::Malformed { kind: kind.name(), version, source };
+        let mut raised: Option<Vec<u8>> = None;
+        for (_, _, upcast) in upcasters.iter().filter(|(n, v, _)| *n == number && *v >= version) {
+            raised = Some(upcast(raised.as_deref().unwrap_or(bytes)).map_err(malformed)?);
+        }
+        Self::decode_newest(kind, raised.as_deref().unwrap_or(bytes)).map_err(malformed)
+    }
+}

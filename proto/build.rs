@@ -1,0 +1,28 @@
+//! Compiles the `.proto` files in pure Rust, so that no protoc is needed.
+
+use std::{env, error::Error, fs, path::PathBuf};
+
+use prost::Message;
+
+const FILES: [&str; 9] = [
+    "cocoonbox/log/v1/envelope.proto",
+    "cocoonbox/log/v1/account.proto",
+    "cocoonbox/log/v1/box.proto",
+    "cocoonbox/log/v1/agent.proto",
+    "cocoonbox/control/v1/boxes.proto",
+    "cocoonbox/control/v1/users.proto",
+    "cocoonbox/agent/v1/session.proto",
+    "cocoonbox/agent/v1/agents.proto",
+    "cocoonbox/toolhost/v1/toolhost.proto",
+];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for file in FILES {
+        println!("cargo:rerun-if-changed={file}");
+    }
+    let descriptors = protox::compile(FILES, ["."])?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure().compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,1 @@
+//! cocoonbox-e2e
