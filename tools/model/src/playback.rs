@@ -1,0 +1,188 @@
+//! Turns the frames of a reply and a fault into the bytes, pauses and breaks of one response.
+
+use std::time::Duration;
+use std::vec;
+
+use bytes::Bytes;
+use futures::{Stream, stream};
+use tokio_util::sync::CancellationToken;
+
+use crate::fault::{Fault, Strike};
+
+/// One event on the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    pub(crate) bytes: Bytes,
+    /// Whether it carries content: these are the chunks that delays and faults count.
+    pub(crate) is_chunk: bool,
+}
+
+/// One thing to do to the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Send(Bytes),
+    Pause(Duration),
+    Cut,
+}
+
+/// What a fault looks like on the wire at hand.
+#[derive(Clone, Debug)]
+pub(crate) struct FaultFrames {
+    pub(crate) report: Bytes,
+    pub(crate) garbage: Bytes,
+}
+
+/// Ends a body early: the server drops the connection instead of closing the stream.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error("the script cuts the connection here")]
+    Cut,
+    #[error("the server shuts down")]
+    Shutdown,
+}
+
+/// Plans a response. A reply with fewer chunks than the fault waits for is struck after its last one.
+pub(crate) fn plan(
+    frames: Vec<Frame>,
+    delay: Duration,
+    strike: Option<(&Strike, FaultFrames)>,
+) -> Vec<Act> {
+    let chunks = frames.iter().filter(|frame| frame.is_chunk).count();
+    let mut pending =
+        strike.map(|(strike, look)| (strike.after_chunks.min(chunks), &strike.fault, look));
+    let first = frames.iter().position(|frame| frame.is_chunk).unwrap_or(1);
+    let mut acts = Vec::with_capacity(frames.len() + 2);
+    let mut sent = 0;
+    for (index, frame) in frames.into_iter().enumerate() {
+        let due = pending.take_if(|(after, ..)| *after == sent && index >= first);
+        if let Some((_, fault, look)) = due
+            && strike_with(&mut acts, fault, look)
+        {
+            return acts;
+        }
+        if frame.is_chunk {
+            sent += 1;
+            if !delay.is_zero() {
+                acts.push(Act::Pause(delay));
+            }
+        }
+        acts.push(Act::Send(frame.bytes));
+    }
+    acts
+}
+
+/// Returns whether the fault ends the stream.
+fn strike_with(acts: &mut Vec<Act>, fault: &Fault, look: FaultFrames) -> bool {
+    match fault {
+        Fault::Cut => {
+            acts.push(Act::Cut);
+            true
+        }
+        Fault::Report(_) => {
+            acts.push(Act::Send(look.report));
+            true
+        }
+        Fault::Garbage => {
+            acts.push(Act::Send(look.garbage));
+            false
+        }
+        Fault::Stall(pause) => {
+            acts.push(Act::Pause(*pause));
+            false
+        }
+        // A refused request has no stream to strike.
+        Fault::Refuse(_) => false,
+    }
+}
+
+/// Plays a plan as a response body. A shutdown breaks it off at the next pause.
+pub(crate) fn play(
+    acts: Vec<Act>,
+    stop: CancellationToken,
+) -> impl Stream<Item = Result<Bytes, Broken>> {
+    stream::unfold((acts.into_iter(), stop), |(mut acts, stop)| async move {
+        loop {
+            match acts.next()? {
+                Act::Send(bytes) => return Some((Ok(bytes), (acts, stop))),
+                Act::Pause(pause) => {
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = stop.cancelled() => {
+                            return Some((Err(Broken::Shutdown), (vec::IntoIter::default(), stop)));
+                        }
+                    }
+                }
+                Act::Cut => {
+                    // An error makes the server drop what it has not flushed yet; a pending body
+                    // makes it flush.
+                    tokio::task::yield_now().await;
+                    return Some((Err(Broken::Cut), (vec::IntoIter::default(), stop)));
+                }
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(after_chunks: usize, fault: Fault) -> String {
+        let frame = |text: &'static str, is_chunk| Frame {
+            bytes: Bytes::from(text),
+            is_chunk,
+        };
+        let frames = vec![
+            frame("start", false),
+            frame("a", true),
+            frame("b", true),
+            frame("end", false),
+            frame("stop", false),
+        ];
+        let look = FaultFrames {
+            report: "error".into(),
+            garbage: "garbage".into(),
+        };
+        let strike = Strike {
+            fault,
+            after_chunks,
+        };
+        let acts = plan(frames, Duration::ZERO, Some((&strike, look)));
+        let words: Vec<String> = acts
+            .iter()
+            .map(|act| match act {
+                Act::Send(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                Act::Pause(pause) => format!("{pause:?}"),
+                Act::Cut => "cut".to_owned(),
+            })
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn a_fault_strikes_after_its_chunks() {
+        let stall = || Fault::Stall(Duration::from_millis(7));
+        assert_eq!(planned(0, Fault::Cut), "start cut");
+        assert_eq!(planned(1, Fault::Cut), "start a cut");
+        assert_eq!(planned(9, Fault::Cut), "start a b cut");
+        assert_eq!(planned(1, Fault::Garbage), "start a garbage b end stop");
+        assert_eq!(planned(2, stall()), "start a b 7ms end stop");
+    }
+
+    #[tokio::test]
+    async fn a_shutdown_breaks_a_pause() {
+        use futures::StreamExt as _;
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let acts = vec![
+            Act::Send("a".into()),
+            Act::Pause(Duration::MAX),
+            Act::Send("b".into()),
+        ];
+        let items: Vec<_> = play(acts, stop).collect().await;
+        assert!(
+            matches!(items.as_slice(), [Ok(_), Err(Broken::Shutdown)]),
+            "{items:?}"
+        );
+    }
+}
