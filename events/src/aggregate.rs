@@ -105,16 +105,30 @@ pub enum Execute<R: std::error::Error + 'static> {
 
 impl<A: Aggregate> Fold<A> {
     pub fn new(log: LogId, stream: StreamName) -> Self {
-        Self { log, stream, state: A::default(), seq: 0, last: None }
+        Self {
+            log,
+            stream,
+            state: A::default(),
+            seq: 0,
+            last: None,
+        }
     }
 
     /// Folds what the stream has got since.
     pub async fn refresh(&mut self, store: &dyn Store) -> Result<(), LoadError> {
         loop {
             let page = store
-                .read_stream(self.log, &self.stream, self.seq, crate::limits::PAGE_EVENTS_MAX)
+                .read_stream(
+                    self.log,
+                    &self.stream,
+                    self.seq,
+                    crate::limits::PAGE_EVENTS_MAX,
+                )
                 .await
-                .map_err(|source| LoadError::Read { stream: self.stream.clone(), source })?;
+                .map_err(|source| LoadError::Read {
+                    stream: self.stream.clone(),
+                    source,
+                })?;
             if page.events.is_empty() {
                 return Ok(());
             }
@@ -134,11 +148,13 @@ impl<A: Aggregate> Fold<A> {
         })?;
         if let Some(event_of) = payload.and_then(A::pick) {
             let state = std::mem::take(&mut self.state);
-            self.state = state.evolve(&event_of).map_err(|source| LoadError::Illegal {
-                stream: self.stream.clone(),
-                pos: event.pos,
-                source,
-            })?;
+            self.state = state
+                .evolve(&event_of)
+                .map_err(|source| LoadError::Illegal {
+                    stream: self.stream.clone(),
+                    pos: event.pos,
+                    source,
+                })?;
         }
         self.seq = event.seq;
         self.last = event.event_id();
@@ -162,10 +178,17 @@ impl<A: Aggregate> Fold<A> {
             let events = self.state.decide(command).map_err(Execute::Rejected)?;
             if events.is_empty() {
                 let tail = store.tail(self.log).map_err(|source| {
-                    Execute::Load(LoadError::Read { stream: self.stream.clone(), source })
+                    Execute::Load(LoadError::Read {
+                        stream: self.stream.clone(),
+                        source,
+                    })
                 })?;
                 let key = OffsetKey::new(tail.log, tail.pos, tail.chain);
-                return Ok(Executed { events, key, replayed: false });
+                return Ok(Executed {
+                    events,
+                    key,
+                    replayed: false,
+                });
             }
             let append = Append {
                 command: meta.command,
@@ -188,7 +211,11 @@ impl<A: Aggregate> Fold<A> {
                     let key = OffsetKey::new(self.log, range.last, range.chain);
                     let replayed = matches!(appended, Appended::Replayed(_));
                     let events = if replayed { Vec::new() } else { events };
-                    return Ok(Executed { events, key, replayed });
+                    return Ok(Executed {
+                        events,
+                        key,
+                        replayed,
+                    });
                 }
                 Err(AppendError::Conflict { .. }) if attempt < ATTEMPTS_MAX => {
                     attempt += 1;

@@ -143,7 +143,20 @@ pub struct Verifier {
 impl Verifier {
     /// Starts behind position `pos`, whose link is `chain` (0 and the genesis link: from the start).
     pub fn after(pos: u64, chain: ChainHash) -> Self {
-        Self { pos, chain, recorded_us: i64::MIN }
+        Self {
+            pos,
+            chain,
+            recorded_us: i64::MIN,
+        }
+    }
+
+    /// Starts behind position `pos`, whose event was recorded at `recorded_us`.
+    pub fn resume(pos: u64, chain: ChainHash, recorded_us: i64) -> Self {
+        Self {
+            pos,
+            chain,
+            recorded_us,
+        }
     }
 
     pub fn pos(&self) -> u64 {
@@ -158,7 +171,10 @@ impl Verifier {
     pub fn check(&mut self, event: &Recorded) -> Result<(), Break> {
         let expected = self.pos + 1;
         if event.pos != expected {
-            return Err(Break::Position { expected, found: event.pos });
+            return Err(Break::Position {
+                expected,
+                found: event.pos,
+            });
         }
         if event.recorded_us < self.recorded_us {
             return Err(Break::Time { pos: event.pos });

@@ -25,7 +25,12 @@ impl Follower {
     /// Starts behind position `after`.
     pub fn new(store: Arc<dyn Store>, log: LogId, after: u64) -> Result<Self, ReadError> {
         let bell = store.doorbell(log)?;
-        Ok(Self { store, log, after, bell })
+        Ok(Self {
+            store,
+            log,
+            after,
+            bell,
+        })
     }
 
     /// Returns the position that this follower has read up to.
@@ -35,7 +40,10 @@ impl Follower {
 
     /// Returns what is there behind the cursor; an empty page at the tail.
     pub async fn poll(&mut self) -> Result<Page, ReadError> {
-        let page = self.store.read(self.log, self.after, PAGE_EVENTS_MAX).await?;
+        let page = self
+            .store
+            .read(self.log, self.after, PAGE_EVENTS_MAX)
+            .await?;
         if let Some(last) = page.events.last() {
             self.after = last.pos;
         }

@@ -89,7 +89,11 @@ impl StreamName {
         let fits = name.len() <= STREAM_NAME_BYTES_MAX
             && name.bytes().next().is_some_and(|b| b.is_ascii_lowercase())
             && name.bytes().all(allowed);
-        if fits { Ok(Self(name)) } else { Err(BadStreamName(name.chars().take(60).collect())) }
+        if fits {
+            Ok(Self(name))
+        } else {
+            Err(BadStreamName(name.chars().take(60).collect()))
+        }
     }
 
     pub fn as_str(&self) -> &str {

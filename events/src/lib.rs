@@ -12,9 +12,11 @@ pub mod follow;
 pub mod id;
 pub mod keys;
 pub mod limits;
+pub mod memory;
 pub mod offset_key;
 pub mod record;
 pub mod registry;
+mod replica;
 pub mod seal;
 pub mod store;
 
@@ -24,6 +26,7 @@ pub use clock::{Clock, Ids, ManualClock, SystemClock, SystemIds};
 pub use follow::Follower;
 pub use id::{CommandId, EventId, LogId, StreamName};
 pub use keys::{Keyring, LogKey, NoKeys, Sealing};
+pub use memory::MemoryStore;
 pub use offset_key::OffsetKey;
 pub use record::{Append, NewEvent, Recorded};
 pub use registry::{

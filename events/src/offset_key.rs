@@ -28,13 +28,23 @@ pub struct BadOffsetKey {
 
 impl OffsetKey {
     pub fn new(log: LogId, pos: u64, chain: ChainHash) -> Self {
-        Self { log, pos, chain: chain.short() }
+        Self {
+            log,
+            pos,
+            chain: chain.short(),
+        }
     }
 }
 
 impl fmt::Display for OffsetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{:016}.{}", self.log, self.pos, hex::encode(self.chain))
+        write!(
+            f,
+            "{}.{:016}.{}",
+            self.log,
+            self.pos,
+            hex::encode(self.chain)
+        )
     }
 }
 
@@ -42,7 +52,9 @@ impl FromStr for OffsetKey {
     type Err = BadOffsetKey;
 
     fn from_str(text: &str) -> Result<Self, BadOffsetKey> {
-        parse(text).ok_or_else(|| BadOffsetKey { text: text.chars().take(80).collect() })
+        parse(text).ok_or_else(|| BadOffsetKey {
+            text: text.chars().take(80).collect(),
+        })
     }
 }
 
@@ -59,5 +71,9 @@ fn parse(text: &str) -> Option<OffsetKey> {
     let pos: u64 = pos.parse().ok().filter(|pos| *pos <= POS_MAX)?;
     let mut short = [0; 4];
     hex::decode_to_slice(chain, &mut short).ok()?;
-    Some(OffsetKey { log: log.parse().ok()?, pos, chain: short })
+    Some(OffsetKey {
+        log: log.parse().ok()?,
+        pos,
+        chain: short,
+    })
 }

@@ -76,7 +76,14 @@ impl Append {
     /// Encodes, salts and hashes on the caller's thread, and checks the limits.
     pub fn prepare(&self, ids: &dyn Ids) -> Result<Vec<Prepared>, AppendError> {
         if self.events.is_empty() || self.events.len() > limits::APPEND_EVENTS_MAX {
-            return Err(AppendError::TooMany { events: self.events.len() });
+            return Err(AppendError::TooMany {
+                events: self.events.len(),
+            });
+        }
+        if self.expect.len() > limits::APPEND_EVENTS_MAX {
+            return Err(AppendError::TooMany {
+                events: self.expect.len(),
+            });
         }
         let mut total = 0;
         let mut prepared = Vec::with_capacity(self.events.len());
@@ -86,7 +93,10 @@ impl Append {
                     event_id: ids.draw().as_bytes().to_vec(),
                     command_id: self.command.as_bytes().to_vec(),
                     actor: Some(self.actor.clone()),
-                    cause: self.cause.map(|id| id.as_bytes().to_vec()).unwrap_or_default(),
+                    cause: self
+                        .cause
+                        .map(|id| id.as_bytes().to_vec())
+                        .unwrap_or_default(),
                     trace_id: Vec::new(),
                 }
                 .encode_to_vec(),
@@ -97,7 +107,10 @@ impl Append {
                 || header.len() > limits::HEADER_BYTES_MAX
                 || total > limits::APPEND_BYTES_MAX
             {
-                return Err(AppendError::TooLarge { kind: kind.name(), bytes: payload.len() });
+                return Err(AppendError::TooLarge {
+                    kind: kind.name(),
+                    bytes: payload.len(),
+                });
             }
             let mut salt = [0; 16];
             getrandom::fill(&mut salt).map_err(|_| AppendError::NoRandomness)?;
@@ -107,7 +120,10 @@ impl Append {
                 kind: kind.number(),
                 version: kind.version(),
                 header,
-                body: Body { salt, payload: payload.into() },
+                body: Body {
+                    salt,
+                    payload: payload.into(),
+                },
                 payload_hash,
             });
         }
@@ -133,6 +149,12 @@ impl Recorded {
         Header::decode(self.header.clone()).unwrap_or_default()
     }
 
+    /// Bytes of an event as pages count them: what varies, not the fixed fields.
+    pub fn bytes(&self) -> usize {
+        let payload = self.body.as_ref().map_or(0, |body| body.payload.len());
+        self.stream.as_str().len() + self.header.len() + payload
+    }
+
     pub fn event_id(&self) -> Option<EventId> {
         EventId::from_slice(&self.header().event_id)
     }
@@ -146,8 +168,16 @@ impl Recorded {
             version: self.version,
             recorded_us: self.recorded_us,
             header: self.header.to_vec(),
-            salt: self.body.as_ref().map(|b| b.salt.to_vec()).unwrap_or_default(),
-            payload: self.body.as_ref().map(|b| b.payload.to_vec()).unwrap_or_default(),
+            salt: self
+                .body
+                .as_ref()
+                .map(|b| b.salt.to_vec())
+                .unwrap_or_default(),
+            payload: self
+                .body
+                .as_ref()
+                .map(|b| b.payload.to_vec())
+                .unwrap_or_default(),
             erased: self.body.is_none(),
             payload_hash: self.payload_hash.0.to_vec(),
             chain: self.chain.0.to_vec(),
@@ -166,7 +196,10 @@ impl Recorded {
             None
         } else {
             let salt = event.salt.as_slice().try_into().ok()?;
-            Some(Body { salt, payload: event.payload.into() })
+            Some(Body {
+                salt,
+                payload: event.payload.into(),
+            })
         };
         Some(Self {
             log,

@@ -13,7 +13,11 @@ pub enum DecodeError {
     #[error("event kind {number} is not known to this build")]
     UnknownKind { number: u32 },
     #[error("version {version} of `{kind}` is newer than this build, which knows {newest}")]
-    NewerVersion { kind: &'static str, version: u32, newest: u32 },
+    NewerVersion {
+        kind: &'static str,
+        version: u32,
+        newest: u32,
+    },
     #[error("payload of `{kind}` version {version}")]
     Malformed {
         kind: &'static str,
@@ -190,11 +194,22 @@ impl Payload {
         let kind = Kind::from_number(number).ok_or(DecodeError::UnknownKind { number })?;
         let newest = kind.version();
         if version > newest {
-            return Err(DecodeError::NewerVersion { kind: kind.name(), version, newest });
+            return Err(DecodeError::NewerVersion {
+                kind: kind.name(),
+                version,
+                newest,
+            });
         }
-        let malformed = |source| DecodeError::Malformed { kind: kind.name(), version, source };
+        let malformed = |source| DecodeError::Malformed {
+            kind: kind.name(),
+            version,
+            source,
+        };
         let mut raised: Option<Vec<u8>> = None;
-        for (_, _, upcast) in upcasters.iter().filter(|(n, v, _)| *n == number && *v >= version) {
+        for (_, _, upcast) in upcasters
+            .iter()
+            .filter(|(n, v, _)| *n == number && *v >= version)
+        {
             raised = Some(upcast(raised.as_deref().unwrap_or(bytes)).map_err(malformed)?);
         }
         Self::decode_newest(kind, raised.as_deref().unwrap_or(bytes)).map_err(malformed)

@@ -50,7 +50,13 @@ pub fn seal(
     getrandom::fill(&mut nonce).map_err(|_| SealError::NoRandomness)?;
     let aad = associated(log, hash);
     let sealed = cipher(key)
-        .encrypt(&XNonce::from(nonce), Payload { msg: &open, aad: &aad })
+        .encrypt(
+            &XNonce::from(nonce),
+            Payload {
+                msg: &open,
+                aad: &aad,
+            },
+        )
         .map_err(|_| SealError::Seal)?;
     let mut stored = Vec::with_capacity(1 + NONCE_BYTES + sealed.len());
     stored.push(SEALED);
@@ -72,20 +78,32 @@ pub fn open(
         OPEN => rest,
         SEALED => {
             let key = key.ok_or(SealError::NoKey)?;
-            let (nonce, sealed) =
-                rest.split_at_checked(NONCE_BYTES).ok_or(SealError::Damaged)?;
+            let (nonce, sealed) = rest
+                .split_at_checked(NONCE_BYTES)
+                .ok_or(SealError::Damaged)?;
             let nonce: [u8; NONCE_BYTES] = nonce.try_into().map_err(|_| SealError::Damaged)?;
             let aad = associated(log, hash);
             opened = cipher(key)
-                .decrypt(&XNonce::from(nonce), Payload { msg: sealed, aad: &aad })
+                .decrypt(
+                    &XNonce::from(nonce),
+                    Payload {
+                        msg: sealed,
+                        aad: &aad,
+                    },
+                )
                 .map_err(|_| SealError::Damaged)?;
             &opened
         }
         _ => return Err(SealError::Damaged),
     };
-    let (salt, payload) = plain.split_at_checked(SALT_BYTES).ok_or(SealError::Damaged)?;
+    let (salt, payload) = plain
+        .split_at_checked(SALT_BYTES)
+        .ok_or(SealError::Damaged)?;
     let salt = salt.try_into().map_err(|_| SealError::Damaged)?;
-    Ok(Body { salt, payload: Bytes::copy_from_slice(payload) })
+    Ok(Body {
+        salt,
+        payload: Bytes::copy_from_slice(payload),
+    })
 }
 
 fn cipher(key: &LogKey) -> XChaCha20Poly1305 {

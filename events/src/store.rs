@@ -137,7 +137,10 @@ pub trait Store: Send + Sync + 'static {
     async fn resume(&self, key: &OffsetKey) -> Result<u64, ReadError> {
         let tail = self.tail(key.log)?;
         if key.pos > tail.pos {
-            return Err(ReadError::AheadOfTail { pos: key.pos, tail: tail.pos });
+            return Err(ReadError::AheadOfTail {
+                pos: key.pos,
+                tail: tail.pos,
+            });
         }
         let chain = self.chain_at(key.log, key.pos).await?;
         if chain.short() == key.chain {
@@ -155,10 +158,17 @@ pub enum AppendError {
     #[error("log {log} exists with another kind, owner or parent")]
     OtherLog { log: LogId },
     #[error("stream `{stream}` is at seq {actual}, expected {expected:?}")]
-    Conflict { stream: StreamName, expected: Expect, actual: u64 },
+    Conflict {
+        stream: StreamName,
+        expected: Expect,
+        actual: u64,
+    },
     #[error("command id was used before for something else")]
     CommandReused,
-    #[error("{events} events in one append; 1 to {} fit", crate::limits::APPEND_EVENTS_MAX)]
+    #[error(
+        "{events} events in one append; 1 to {} fit",
+        crate::limits::APPEND_EVENTS_MAX
+    )]
     TooMany { events: usize },
     #[error("`{kind}` with {bytes} payload bytes is over a limit of the log")]
     TooLarge { kind: &'static str, bytes: usize },
@@ -189,7 +199,11 @@ pub enum ReplicaError {
     #[error("the batch does not verify")]
     Broken(#[source] Break),
     #[error("stream `{stream}` continues with seq {found}, expected {expected}")]
-    StreamSeq { stream: StreamName, expected: u64, found: u64 },
+    StreamSeq {
+        stream: StreamName,
+        expected: u64,
+        found: u64,
+    },
     #[error("storing the batch")]
     Store(#[source] AppendError),
 }
@@ -209,10 +223,34 @@ pub enum ReadError {
     Io(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl Expect {
+    /// Whether this is so of a stream whose last event is `seq` (0: it has none).
+    pub fn holds(self, seq: u64) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Absent => seq == 0,
+            Self::Exactly(expected) => expected == seq,
+        }
+    }
+}
+
+impl NewLog {
+    /// Whether two openings mean the same log.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.id == other.id
+            && self.kind == other.kind
+            && self.owner == other.owner
+            && self.parent == other.parent
+    }
+}
+
 impl AppendError {
     /// Whether the same append, with the same command id, may succeed later.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Overloaded | Self::DiskFull | Self::Unknown | Self::Stopped)
+        matches!(
+            self,
+            Self::Overloaded | Self::DiskFull | Self::Unknown | Self::Stopped
+        )
     }
 }
 
