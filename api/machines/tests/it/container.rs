@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cocoonbox_machines::container::Config;
-use cocoonbox_machines::{Container, Error, Machines, Spec};
+use cocoonbox_machines::{Container, Error, Spec};
 
 use crate::bench::{Bench, ROOT, USER, chain, data_folder, spec};
 use crate::suite;

@@ -1,0 +1,192 @@
+//! What is kept of a box between two runs, and the range of host ids it runs with.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use serde::{Deserialize, Serialize};
+
+use super::layout::{BoxLayout, Layout, gone, make, replace};
+use super::mounts::IDS;
+use super::program;
+
+/// Ids as the image has them. Disks carry them as they are: the shift to host ids is the mounts' work.
+const USER: u32 = 1000;
+const AGENT: u32 = 990;
+
+/// Ranges start in the upper half of the ids, where neither accounts nor `/etc/subuid` nor other
+/// container managers draw from. No disk ever carries such an id.
+const FIRST_RANGE: u32 = 0x8000;
+/// One less than all: the last range holds the id that means "nobody".
+const RANGES: u32 = 0x7fff;
+
+/// A workspace may hold millions of files.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// `usage` is asked often; a box with more files than this is reported too small, not waited for.
+const FILES_COUNTED_MAX: usize = 500_000;
+
+/// `machine.json`: facts of a box that outlive its runs.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    uid_base: u32,
+}
+
+/// Draws id ranges; one per data folder, since it is what keeps boxes of one folder apart.
+#[derive(Debug, Default)]
+pub(super) struct Ranges(Mutex<()>);
+
+impl Ranges {
+    /// Makes the disks of a new box, and returns the first host id of the box. `machine.json` comes last:
+    /// where it is, the disks are whole.
+    pub(super) fn claim(&self, layout: &Layout, of: &BoxLayout) -> io::Result<u32> {
+        if let Some(kept) = read(of)? {
+            return Ok(kept.uid_base);
+        }
+        let _alone = self
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let taken = taken(layout)?;
+        let mut range = FIRST_RANGE + random()? % RANGES;
+        while taken.contains(&(range * IDS)) {
+            range = FIRST_RANGE + (range - FIRST_RANGE + 1) % RANGES;
+        }
+        let kept = Kept {
+            uid_base: range * IDS,
+        };
+        make(&of.disks, 0o700)?;
+        make_folders(&of.disks)?;
+        replace(&of.machine_file(), &serde_json::to_vec(&kept)?)?;
+        Ok(kept.uid_base)
+    }
+}
+
+/// Takes the disks out of sight in one step, then removes them.
+pub(super) fn remove(layout: &Layout, of: &BoxLayout) -> io::Result<()> {
+    let mut target = layout.deleted().join(of.id.as_str());
+    while target.symlink_metadata().is_ok() {
+        target = layout
+            .deleted()
+            .join(format!("{}.{:08x}", of.id, random()?));
+    }
+    gone(std::fs::rename(&of.disks, &target))?;
+    sweep(layout)
+}
+
+/// Removes disks that were taken out of sight, now or by a process that did not get to the end.
+pub(super) fn sweep(layout: &Layout) -> io::Result<()> {
+    for entry in std::fs::read_dir(layout.deleted())? {
+        // `rm` and not `remove_dir_all`, which runs out of descriptors in a tree that is deep on purpose.
+        let mut command = Command::new("rm");
+        command
+            .args(["-rf", "--one-file-system", "--"])
+            .arg(entry?.path());
+        let output = program::run(command.stderr(Stdio::piped()), REMOVE_TIMEOUT)?;
+        if !output.status.success() {
+            return Err(io::Error::other(
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Counts the bytes that the box's disks take.
+///
+/// The box may move its folders while this looks: every step is resolved below the disk's own folder and
+/// through no link.
+pub(super) fn bytes(of: &BoxLayout) -> io::Result<u64> {
+    let mut total = 0;
+    let mut left = FILES_COUNTED_MAX;
+    for disk in ["upper/u", "home", "workspace", "agent"] {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let top = rustix::fs::open(of.disks.join(disk), flags, Mode::empty())?;
+        total += bytes_below(&top, &mut left)?;
+    }
+    Ok(total)
+}
+
+fn bytes_below(top: &OwnedFd, left: &mut usize) -> io::Result<u64> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    let mut total = 0;
+    let mut folders = vec![PathBuf::from(".")];
+    while let Some(folder) = folders.pop() {
+        // Gone, or deeper than a path can say.
+        let Ok(opened) = rustix::fs::openat2(top, &folder, flags, Mode::empty(), resolve) else {
+            continue;
+        };
+        for entry in rustix::fs::Dir::read_from(&opened)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            if *left == 0 {
+                return Ok(total);
+            }
+            *left -= 1;
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let Ok(facts) = rustix::fs::statat(&opened, entry.file_name(), flags) else {
+                continue;
+            };
+            total += u64::try_from(facts.st_blocks).unwrap_or(0) * 512;
+            if FileType::from_raw_mode(facts.st_mode).is_dir() {
+                folders.push(folder.join(OsStr::from_bytes(name)));
+            }
+        }
+    }
+    Ok(total)
+}
+
+/// A file that is not there or was cut short by a power loss means a new range, which costs nothing.
+fn read(of: &BoxLayout) -> io::Result<Option<Kept>> {
+    match std::fs::read(of.machine_file()) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Err(e) => gone(Err(e)).map(|()| None),
+    }
+}
+
+fn taken(layout: &Layout) -> io::Result<HashSet<u32>> {
+    let mut taken = HashSet::new();
+    for entry in std::fs::read_dir(layout.boxes())? {
+        let Ok(bytes) = std::fs::read(entry?.path().join("machine.json")) else {
+            continue;
+        };
+        if let Ok(kept) = serde_json::from_slice::<Kept>(&bytes) {
+            taken.insert(kept.uid_base);
+        }
+    }
+    Ok(taken)
+}
+
+fn make_folders(disks: &Path) -> io::Result<()> {
+    for (name, mode, owner) in [
+        ("upper/u", 0o755, 0),
+        ("upper/w", 0o700, 0),
+        ("home", 0o750, USER),
+        ("workspace", 0o755, USER),
+        ("agent", 0o700, AGENT),
+        ("run/identity", 0o755, 0),
+        ("run/bundle", 0o700, 0),
+    ] {
+        let folder = disks.join(name);
+        make(&folder, mode)?;
+        std::os::unix::fs::chown(&folder, Some(owner), Some(owner))?;
+    }
+    Ok(())
+}
+
+fn random() -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u32::from_ne_bytes(bytes))
+}

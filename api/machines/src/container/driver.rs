@@ -1,0 +1,312 @@
+//! The steps of every call, in order. Blocking: the callers are threads made for that.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::fs::FlockOperation;
+use rustix::mount::MountAttrFlags;
+use rustix::process::Signal;
+
+use super::bundle::Bundle;
+use super::cgroup::Hierarchies;
+use super::layout::{BoxLayout, Layout, gone, replace};
+use super::netns::Network;
+use super::run::Init;
+use super::runc::Runc;
+use super::{Config, agent, disks, mounts, overlay, run, runc};
+use crate::Error;
+use crate::machine::{BoxId, Machine, MachineState, Spec, Usage, WakeId};
+
+/// The api that is being replaced may need a moment to end.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+const LOCK_STEP: Duration = Duration::from_millis(20);
+
+/// A killed init is gone at once, unless the disk below it hangs.
+const KILL_WAIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Driver {
+    grace: Duration,
+    layout: Layout,
+    hierarchies: Hierarchies,
+    runc: Runc,
+    ranges: disks::Ranges,
+    agents: agent::Copies,
+    /// Held from making a box's mount points until its root is mounted, and while images are released.
+    images: Mutex<()>,
+    /// Two drivers over one data folder would take each other's half-made boxes for leftovers.
+    _only_one: OwnedFd,
+}
+
+impl Driver {
+    pub(super) fn new(config: Config) -> Result<Self, Error> {
+        let layout = Layout::prepare(&config.data).map_err(host("make the data folder"))?;
+        let only_one = lock(&layout).map_err(host("lock the data folder"))?;
+        let runc = Runc::find(&layout)?;
+        disks::sweep(&layout).map_err(host("remove deleted disks"))?;
+        overlay::release_images(&layout).map_err(host("unmount images"))?;
+        Ok(Self {
+            grace: config.grace,
+            hierarchies: Hierarchies::find().map_err(host("find the cgroups"))?,
+            runc,
+            ranges: disks::Ranges::default(),
+            agents: agent::Copies::default(),
+            images: Mutex::new(()),
+            layout,
+            _only_one: only_one,
+        })
+    }
+
+    pub(super) fn ensure(&self, spec: &Spec) -> Result<Machine, Error> {
+        let of = self.layout.of(&spec.box_id);
+        let up = Machine {
+            box_id: spec.box_id.clone(),
+            wake_id: Some(spec.wake_id.clone()),
+            state: MachineState::Running,
+        };
+        let recorded = run::recorded_wake(&of).map_err(during(&of, "read the recorded wake"))?;
+        if recorded.as_ref() == Some(&spec.wake_id) && self.is_running(&of)? {
+            return Ok(up);
+        }
+        self.stop(&of)?;
+        match self.start(&of, spec) {
+            Ok(()) => Ok(up),
+            Err(error) => {
+                // The start's error tells more than one of the clean-up, which the next call repeats.
+                if let Err(second) = self.tear_down(&of) {
+                    tracing::warn!(r#box = %of.id, error = %second, "left parts of a failed start");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn get(&self, id: &BoxId) -> Result<Option<Machine>, Error> {
+        let of = self.layout.of(id);
+        if !of.disks.is_dir() {
+            return Ok(None);
+        }
+        let running = self.is_running(&of)?;
+        let wake_id = run::recorded_wake(&of).map_err(during(&of, "read the recorded wake"))?;
+        let state = if running {
+            MachineState::Running
+        } else {
+            MachineState::Stopped
+        };
+        Ok(Some(Machine {
+            box_id: id.clone(),
+            wake_id,
+            state,
+        }))
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<Machine>, Error> {
+        let listing = host("list the boxes");
+        let mut machines = Vec::new();
+        let entries = std::fs::read_dir(self.layout.boxes())
+            .and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        for entry in entries.map_err(listing)? {
+            let name = entry.file_name();
+            let Some(id) = name.to_str().and_then(|name| BoxId::new(name).ok()) else {
+                continue;
+            };
+            machines.extend(self.get(&id)?);
+        }
+        machines.sort_by(|a, b| a.box_id.cmp(&b.box_id));
+        Ok(machines)
+    }
+
+    pub(super) fn hibernate(&self, id: &BoxId) -> Result<(), Error> {
+        self.stop(&self.layout.of(id))
+    }
+
+    pub(super) fn delete(&self, id: &BoxId) -> Result<(), Error> {
+        let of = self.layout.of(id);
+        self.stop(&of)?;
+        disks::remove(&self.layout, &of).map_err(during(&of, "remove the disks"))
+    }
+
+    /// Returns the init of the run `wake`, if that is what runs.
+    pub(super) fn init_of(&self, id: &BoxId, wake: &WakeId) -> Result<Option<Init>, Error> {
+        match self.running_as(&self.layout.of(id), wake) {
+            Ok(init) => Ok(Some(init)),
+            Err(Error::NotFound(_) | Error::NotRunning(_) | Error::OtherWake { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the network of the run `wake`.
+    pub(super) fn network_of(&self, id: &BoxId, wake: &WakeId) -> Result<Network, Error> {
+        let of = self.layout.of(id);
+        let init = self.running_as(&of, wake)?;
+        let network = Network::of(&init).map_err(during(&of, "open the box's network"))?;
+        // Checked after the namespace was opened by number: it is this init's, and this wake's.
+        let lives = init
+            .lives()
+            .map_err(during(&of, "look at the box's init"))?;
+        if lives {
+            Ok(network)
+        } else {
+            Err(Error::NotRunning(id.to_string()))
+        }
+    }
+
+    pub(super) fn usage(&self, id: &BoxId) -> Result<Usage, Error> {
+        let of = self.layout.of(id);
+        if !of.disks.is_dir() {
+            return Err(Error::NotFound(id.to_string()));
+        }
+        runc::bound_console(&of).map_err(during(&of, "cut the console's file"))?;
+        let disk_bytes = disks::bytes(&of).map_err(during(&of, "measure the disks"))?;
+        Ok(Usage {
+            disk_bytes,
+            ..self.hierarchies.at(&of.cgroup).usage()
+        })
+    }
+
+    fn start(&self, of: &BoxLayout, spec: &Spec) -> Result<(), Error> {
+        let uid_base = self
+            .ranges
+            .claim(&self.layout, of)
+            .map_err(during(of, "make the disks"))?;
+        let agent = self.agents.folder(&self.layout, &spec.agent);
+        let agent = agent.map_err(during(of, "copy the agent"))?;
+        self.write_identity(of, spec)
+            .map_err(during(of, "write the identity"))?;
+        run::record_wake(of, &spec.wake_id).map_err(during(of, "record the wake"))?;
+
+        let ids = mounts::id_map(uid_base).map_err(during(of, "make the id map"))?;
+        let root = {
+            let _alone = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+            let made = self.layout.make_mounts(of, uid_base);
+            made.map_err(during(of, "make the mount points"))?;
+            let lower = overlay::lower(&self.layout, &spec.image);
+            let lower = lower.map_err(during(of, "mount the image"))?;
+            overlay::mount(of, &lower, &ids, uid_base).map_err(during(of, "mount the root"))?
+        };
+        let fixed = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        let read_only = fixed | MountAttrFlags::MOUNT_ATTR_RDONLY;
+        for (name, source, attributes) in [
+            ("home", of.disks.join("home"), fixed),
+            ("workspace", of.disks.join("workspace"), fixed),
+            ("agent", of.disks.join("agent"), fixed),
+            (
+                "identity",
+                of.identity(),
+                read_only | MountAttrFlags::MOUNT_ATTR_NOEXEC,
+            ),
+            ("bin", agent, read_only),
+        ] {
+            mounts::clone(&source, &of.mount_point(name), attributes, ids.as_fd())
+                .map_err(during(of, "mount a folder"))?;
+        }
+        let cap_swap = self.hierarchies.are_unified();
+        let bundle = Bundle {
+            of,
+            root,
+            uid_base,
+            limits: spec.limits,
+            cap_swap,
+        };
+        bundle
+            .write()
+            .map_err(during(of, "write the container's configuration"))?;
+        self.runc.start(of)
+    }
+
+    /// Ends what runs, gently first, and removes everything but the disks.
+    fn stop(&self, of: &BoxLayout) -> Result<(), Error> {
+        let doing = "stop the box's init";
+        if let Some(init) = self.init(of)? {
+            let asked = init
+                .signal(Signal::TERM)
+                .and_then(|()| init.ended_within(self.grace));
+            if !asked.map_err(during(of, doing))? {
+                tracing::info!(r#box = %of.id, "did not stop by itself");
+                let killed = init
+                    .signal(Signal::KILL)
+                    .and_then(|()| init.ended_within(KILL_WAIT));
+                killed.map_err(during(of, doing))?;
+            }
+        }
+        self.tear_down(of)
+    }
+
+    /// Removes processes, container, cgroup and mounts, whichever of them exist.
+    fn tear_down(&self, of: &BoxLayout) -> Result<(), Error> {
+        let cgroup = self.hierarchies.at(&of.cgroup);
+        cgroup.destroy().map_err(during(of, "empty the cgroup"))?;
+        self.runc.forget(of)?;
+        gone(std::fs::remove_file(of.pid_file())).map_err(during(of, "remove the pid file"))?;
+        mounts::clear(&of.mounts).map_err(during(of, "unmount"))?;
+        let _alone = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+        overlay::release_images(&self.layout).map_err(during(of, "unmount images"))
+    }
+
+    fn init(&self, of: &BoxLayout) -> Result<Option<Init>, Error> {
+        Init::find(of, &self.hierarchies.at(&of.cgroup))
+            .map_err(during(of, "look for the box's init"))
+    }
+
+    fn is_running(&self, of: &BoxLayout) -> Result<bool, Error> {
+        // Most boxes sleep: the runtime is only asked about those that may not.
+        Ok(self.init(of)?.is_some() && self.runc.is_started(of)?)
+    }
+
+    fn running_as(&self, of: &BoxLayout, wake: &WakeId) -> Result<Init, Error> {
+        let id = || of.id.to_string();
+        if !of.disks.is_dir() {
+            return Err(Error::NotFound(id()));
+        }
+        let init = self.init(of)?;
+        // Read after the init was found: a run that began in between has another wake.
+        match run::recorded_wake(of).map_err(during(of, "read the recorded wake"))? {
+            Some(actual) if actual != *wake => Err(Error::OtherWake {
+                box_id: id(),
+                expected: wake.0.clone(),
+                actual: actual.0,
+            }),
+            Some(_) => init.ok_or_else(|| Error::NotRunning(id())),
+            None => Err(Error::NotRunning(id())),
+        }
+    }
+
+    fn write_identity(&self, of: &BoxLayout, spec: &Spec) -> io::Result<()> {
+        let file = of.identity().join("identity");
+        replace(&file, &serde_json::to_vec(&spec.identity.0)?)?;
+        std::fs::set_permissions(file, PermissionsExt::from_mode(0o644))
+    }
+}
+
+fn lock(layout: &Layout) -> io::Result<OwnedFd> {
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(layout.lock_file())?;
+    let deadline = Instant::now() + LOCK_WAIT;
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file.into()),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                std::thread::sleep(LOCK_STEP);
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+fn during(of: &BoxLayout, doing: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io {
+        box_id: of.id.to_string(),
+        doing,
+        source,
+    }
+}
+
+fn host(doing: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Host { doing, source }
+}
