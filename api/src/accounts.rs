@@ -1,0 +1,257 @@
+//! Accounts: users, their logs and their tokens.
+//!
+//! A user is first added to the directory (system log: names are unique there), then gets an account
+//! log. A crash in between is mended by doing the rest again: at the next start, or when the same
+//! request is repeated.
+
+use std::sync::{Arc, OnceLock};
+
+use cocoonbox_commands::{directory, user};
+use cocoonbox_events::{
+    AppendError, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, LogKind, Meta,
+    NewLog, OffsetKey, Store, StreamName, UserEvent,
+};
+
+use crate::{
+    auth::{Caller, Denied},
+    vault::{Token, Vault, VaultError},
+};
+
+/// Keeps accounts.
+pub struct Accounts {
+    store: Arc<dyn Store>,
+    vault: Vault,
+    ids: Arc<dyn Ids>,
+    system: OnceLock<LogId>,
+}
+
+/// A user as the logs have it.
+#[derive(Clone, Debug)]
+pub struct Account {
+    pub user_id: String,
+    pub log: LogId,
+    pub state: user::State,
+}
+
+/// A token that was just issued.
+#[derive(Debug)]
+pub struct Issued {
+    pub account: Account,
+    pub token_id: String,
+    pub token: Token,
+    pub key: OffsetKey,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    #[error("there is no user `{0}`")]
+    NoSuchUser(String),
+    #[error(transparent)]
+    Directory(#[from] Execute<directory::Rejection>),
+    #[error(transparent)]
+    User(#[from] Execute<user::Rejection>),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error("opening a log")]
+    Log(#[from] AppendError),
+    #[error("the name of a stream")]
+    Stream(#[from] cocoonbox_events::id::BadStreamName),
+}
+
+impl Accounts {
+    pub fn new(store: Arc<dyn Store>, vault: Vault, ids: Arc<dyn Ids>) -> Self {
+        Self { store, vault, ids, system: OnceLock::new() }
+    }
+
+    /// Opens the system log and finishes accounts that a crash left half made. Call once, first.
+    pub async fn start(&self) -> Result<(), AccountError> {
+        let found = self.store.logs().into_iter().find(|log| log.kind == LogKind::System);
+        let id = found.map_or_else(|| LogId(self.ids.draw()), |log| log.id);
+        let log = NewLog { id, kind: LogKind::System, owner: String::new(), parent: None };
+        self.store.open(log).await?;
+        let _ = self.system.set(id);
+        for user in self.directory().await?.state.users.values() {
+            self.open_account(&user.user_id, user.account_log).await?;
+            let created = user::Command::Create {
+                user_id: user.user_id.clone(),
+                name: user.name.clone(),
+                admin: user.admin,
+            };
+            let mut fold = Self::fold(&user.user_id, user.account_log)?;
+            let meta = Self::meta(&format!("create {}", user.user_id), &Caller::Host);
+            fold.execute(&*self.store, &created, &meta, digest(&created)).await?;
+        }
+        Ok(())
+    }
+
+    /// Finds out whose token this is.
+    pub async fn caller(&self, token: &str) -> Caller {
+        let owner = match self.vault.owner(token) {
+            Ok(Some(owner)) => owner,
+            Ok(None) => return Caller::Nobody(Denied::BadToken),
+            Err(error) => {
+                tracing::error!(%error, "vault cannot be read");
+                return Caller::Nobody(Denied::Unavailable);
+            }
+        };
+        match self.account(&owner.user_id).await {
+            Ok(account) if account.state.token_is_live(&owner.token_id) => Caller::User {
+                user_id: account.user_id,
+                token_id: owner.token_id,
+                admin: account.state.admin,
+            },
+            Ok(_) | Err(AccountError::NoSuchUser(_)) => Caller::Nobody(Denied::BadToken),
+            Err(error) => {
+                tracing::error!(%error, "account cannot be read");
+                Caller::Nobody(Denied::Unavailable)
+            }
+        }
+    }
+
+    /// Returns a user's account.
+    pub async fn account(&self, user_id: &str) -> Result<Account, AccountError> {
+        let log = self.log_of(user_id)?;
+        let mut fold = Self::fold(user_id, log)?;
+        fold.refresh(&*self.store).await?;
+        Ok(Account { user_id: user_id.to_owned(), log, state: fold.state })
+    }
+
+    /// Returns a user's account log.
+    pub fn log_of(&self, user_id: &str) -> Result<LogId, AccountError> {
+        let mut logs = self.store.logs().into_iter();
+        logs.find(|log| log.kind == LogKind::Account && log.owner == user_id)
+            .map(|log| log.id)
+            .ok_or_else(|| AccountError::NoSuchUser(user_id.to_owned()))
+    }
+
+    /// Returns all users, by name.
+    pub async fn list(&self) -> Result<Vec<Account>, AccountError> {
+        let mut accounts = Vec::new();
+        for user in self.directory().await?.state.users.values() {
+            accounts.push(self.account(&user.user_id).await?);
+        }
+        accounts.sort_by(|a, b| a.state.name.cmp(&b.state.name));
+        Ok(accounts)
+    }
+
+    /// Makes the first admin, or finds them, and issues a token.
+    pub async fn bootstrap(&self, name: &str, label: &str) -> Result<Issued, AccountError> {
+        let directory = self.directory().await?;
+        let first = directory.state.users.values().find(|user| user.admin);
+        let user_id = match first {
+            Some(user) => user.user_id.clone(),
+            None => self.add(name, true, CommandId(self.ids.draw()), &Caller::Host).await?,
+        };
+        self.issue(&user_id, label, &Caller::Host).await
+    }
+
+    /// Makes a user and issues a token.
+    pub async fn create(
+        &self,
+        name: &str,
+        admin: bool,
+        label: &str,
+        command: CommandId,
+        caller: &Caller,
+    ) -> Result<Issued, AccountError> {
+        let user_id = self.add(name, admin, command, caller).await?;
+        self.issue(&user_id, label, caller).await
+    }
+
+    /// Issues a token to a user.
+    pub async fn issue(
+        &self,
+        user_id: &str,
+        label: &str,
+        caller: &Caller,
+    ) -> Result<Issued, AccountError> {
+        let token_id = format!("t{}", &self.ids.draw().simple().to_string()[20..]);
+        let token = self.vault.issue(&token_id, user_id)?;
+        let command =
+            user::Command::IssueToken { token_id: token_id.clone(), label: label.to_owned() };
+        let executed = self.execute(user_id, &command, caller).await?;
+        let account = self.account(user_id).await?;
+        Ok(Issued { account, token_id, token, key: executed.key })
+    }
+
+    /// Revokes a token: the log first, since it decides, then the vault.
+    pub async fn revoke(
+        &self,
+        user_id: &str,
+        token_id: &str,
+        caller: &Caller,
+    ) -> Result<OffsetKey, AccountError> {
+        let command = user::Command::RevokeToken { token_id: token_id.to_owned() };
+        let executed = self.execute(user_id, &command, caller).await?;
+        self.vault.forget(token_id)?;
+        Ok(executed.key)
+    }
+
+    async fn execute(
+        &self,
+        user_id: &str,
+        command: &user::Command,
+        caller: &Caller,
+    ) -> Result<Executed<UserEvent>, AccountError> {
+        let mut fold = Self::fold(user_id, self.log_of(user_id)?)?;
+        let meta =
+            Meta { command: CommandId(self.ids.draw()), actor: caller.actor(), cause: None };
+        Ok(fold.execute(&*self.store, command, &meta, digest(command)).await?)
+    }
+
+    async fn add(
+        &self,
+        name: &str,
+        admin: bool,
+        command: CommandId,
+        caller: &Caller,
+    ) -> Result<String, AccountError> {
+        let derived = |step| CommandId::derive(command.as_bytes(), step);
+        let user_id = format!("u{}", &derived("user id").to_string()[20..]);
+        let account_log = LogId(derived("account log").0);
+        let add = directory::Command::AddUser {
+            user_id: user_id.clone(),
+            name: name.to_owned(),
+            account_log,
+            admin,
+        };
+        let meta = Meta { command, actor: caller.actor(), cause: None };
+        let mut directory = self.directory().await?;
+        directory.execute(&*self.store, &add, &meta, digest(&add)).await?;
+        self.open_account(&user_id, account_log).await?;
+        let create =
+            user::Command::Create { user_id: user_id.clone(), name: name.to_owned(), admin };
+        let mut fold = Self::fold(&user_id, account_log)?;
+        let meta = Self::meta(&format!("create {user_id}"), caller);
+        fold.execute(&*self.store, &create, &meta, digest(&create)).await?;
+        Ok(user_id)
+    }
+
+    async fn open_account(&self, user_id: &str, id: LogId) -> Result<(), AccountError> {
+        let log = NewLog { id, kind: LogKind::Account, owner: user_id.to_owned(), parent: None };
+        self.store.open(log).await?;
+        Ok(())
+    }
+
+    async fn directory(&self) -> Result<Fold<directory::State>, AccountError> {
+        let system = self.system.get().copied().expect("`start` opens the system log first");
+        let mut fold = Fold::new(system, StreamName::new("directory")?);
+        fold.refresh(&*self.store).await?;
+        Ok(fold)
+    }
+
+    fn fold(user_id: &str, log: LogId) -> Result<Fold<user::State>, AccountError> {
+        Ok(Fold::new(log, StreamName::new(format!("user/{user_id}"))?))
+    }
+
+    fn meta(step: &str, caller: &Caller) -> Meta {
+        let command = CommandId::derive(b"accounts", step);
+        Meta { command, actor: caller.actor(), cause: None }
+    }
+}
+
+fn digest(command: &impl std::fmt::Debug) -> [u8; 32] {
+    *blake3::hash(format!("{command:?}").as_bytes()).as_bytes()
+}

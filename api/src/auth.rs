@@ -1,0 +1,130 @@
+//! Who calls: a device token, or the operator on the api's own socket.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::Response,
+};
+use cocoonbox_proto::log::v1::{Actor, actor};
+use http::Extensions;
+use tonic::{Code, Status};
+
+use crate::{accounts::Accounts, status};
+
+/// Whoever sent a request, as far as the edge could tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Caller {
+    User { user_id: String, token_id: String, admin: bool },
+    /// Over the unix socket, as the user that the api runs as, or root.
+    Host,
+    /// No token, or one that opens nothing. Most calls refuse it.
+    Nobody(Denied),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    NoToken,
+    BadToken,
+    /// The vault could not be asked.
+    Unavailable,
+}
+
+/// Marks requests of connections that came in by the unix socket from its owner.
+#[derive(Clone, Copy, Debug)]
+pub struct HostConnection;
+
+/// Puts the [`Caller`] into the request's extensions.
+pub async fn identify(
+    State(accounts): State<Arc<Accounts>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let token = request
+        .headers()
+        .get(http::header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer ")));
+    let host = request.extensions().get::<HostConnection>().is_some();
+    let caller = match token {
+        Some(token) => accounts.caller(token).await,
+        None if host => Caller::Host,
+        None => Caller::Nobody(Denied::NoToken),
+    };
+    request.extensions_mut().insert(caller);
+    next.run(request).await
+}
+
+impl Caller {
+    pub fn of(extensions: &Extensions) -> Self {
+        extensions.get::<Self>().cloned().unwrap_or(Self::Nobody(Denied::NoToken))
+    }
+
+    /// Returns the user's id, or refuses.
+    pub fn user(&self) -> Result<&str, Status> {
+        match self {
+            Self::User { user_id, .. } => Ok(user_id),
+            Self::Host => Err(status::status(
+                Code::Unauthenticated,
+                "TOKEN_REQUIRED",
+                "this call needs a user's token, also on the host",
+            )),
+            Self::Nobody(denied) => Err(denied.status()),
+        }
+    }
+
+    /// Refuses everyone but admins and the operator.
+    pub fn admin(&self) -> Result<(), Status> {
+        match self {
+            Self::Host | Self::User { admin: true, .. } => Ok(()),
+            Self::User { .. } => {
+                Err(status::status(Code::PermissionDenied, "ADMINS_ONLY", "only admins may do this"))
+            }
+            Self::Nobody(denied) => Err(denied.status()),
+        }
+    }
+
+    /// Refuses everyone but the operator.
+    pub fn host(&self) -> Result<(), Status> {
+        if *self == Self::Host {
+            return Ok(());
+        }
+        Err(status::status(
+            Code::PermissionDenied,
+            "HOST_ONLY",
+            "only over the api's unix socket, without a token",
+        ))
+    }
+
+    pub fn actor(&self) -> Actor {
+        match self {
+            Self::User { user_id, .. } => {
+                Actor { kind: actor::Kind::User.into(), id: user_id.clone() }
+            }
+            Self::Host | Self::Nobody(_) => {
+                Actor { kind: actor::Kind::Host.into(), id: String::new() }
+            }
+        }
+    }
+}
+
+impl Denied {
+    pub fn status(self) -> Status {
+        match self {
+            Self::NoToken => status::status(
+                Code::Unauthenticated,
+                "TOKEN_REQUIRED",
+                "no token: send metadata `authorization: Bearer <token>`",
+            ),
+            Self::BadToken => status::status(
+                Code::Unauthenticated,
+                "TOKEN_INVALID",
+                "this token is unknown or was revoked",
+            ),
+            Self::Unavailable => {
+                status::status(Code::Unavailable, "UNAVAILABLE", "tokens cannot be checked now")
+            }
+        }
+    }
+}

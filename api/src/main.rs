@@ -1,0 +1,89 @@
+//! `cocoonbox-api`: the control plane, the edge and the gateway in one process.
+
+use std::{io::Write as _, net::SocketAddr, path::PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+use cocoonbox_api::{Config, Server, config};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Runs persistent cloud computers with an agent in each.
+#[derive(Parser)]
+#[command(name = "cocoonbox-api", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serves until SIGINT or SIGTERM. Boxes go on running; the next start adopts them.
+    ///
+    /// Model keys are read from ANTHROPIC_API_KEY and OPENAI_API_KEY (base URLs from
+    /// ANTHROPIC_BASE_URL and OPENAI_BASE_URL) or from the files that cocoonbox.toml names.
+    Serve(Serve),
+}
+
+#[derive(Args)]
+struct Serve {
+    /// Logs, keys, boxes. Default: $XDG_DATA_HOME/cocoonbox
+    #[arg(long, env = "COCOONBOX_DATA_DIR", value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where clients connect (HTTP/2 without TLS: put a TLS proxy before it for other hosts)
+    #[arg(long, env = "COCOONBOX_LISTEN", default_value = config::LISTEN, value_name = "ADDR")]
+    listen: SocketAddr,
+    /// The image that boxes start from, as `image/build` prints it
+    #[arg(long, env = "COCOONBOX_IMAGE", value_name = "FILE")]
+    image: PathBuf,
+    /// The static agent binary. Default: `cocoonbox-agent` beside this program
+    #[arg(long, env = "COCOONBOX_AGENT", value_name = "FILE")]
+    agent: Option<PathBuf>,
+    /// Default: cocoonbox.toml in the data folder
+    #[arg(long, env = "COCOONBOX_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let Command::Serve(serve) = Cli::parse().command;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| anyhow::anyhow!("a TLS provider was installed before"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run(serve))
+}
+
+async fn run(serve: Serve) -> anyhow::Result<()> {
+    let env = |key: &str| std::env::var(key).ok();
+    let data = serve.data_dir.unwrap_or_else(|| config::default_data(&env));
+    let file_path = serve.config.unwrap_or_else(|| data.join("cocoonbox.toml"));
+    let file = config::File::read(&file_path)?;
+    let (gateway, model) = file.resolve(&env)?;
+    let beside = || Some(std::env::current_exe().ok()?.parent()?.join("cocoonbox-agent"));
+    let agent = serve.agent.or_else(beside).context("name the agent binary with --agent")?;
+    for (what, path) in [("image", &serve.image), ("agent", &agent)] {
+        anyhow::ensure!(path.exists(), "the {what} `{}` does not exist", path.display());
+    }
+    let pid_file = data.join("run/api.pid");
+    let image = serve.image.canonicalize().context("the image's path")?;
+    let config =
+        Config { data, listen: serve.listen, image, agent, file, gateway, model };
+    let server = Server::start(config).await?;
+    write_pid(&pid_file)?;
+    tracing::info!(listen = %server.listen, "ready");
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping; boxes go on running");
+    server.stop().await;
+    let _ = std::fs::remove_file(&pid_file);
+    Ok(())
+}
+
+fn write_pid(path: &std::path::Path) -> anyhow::Result<()> {
+    let mut file = std::fs::File::create(path).context("writing the pid file")?;
+    writeln!(file, "{}", std::process::id()).context("writing the pid file")
+}

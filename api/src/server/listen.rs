@@ -1,0 +1,113 @@
+//! Connections: HTTP/2 with prior knowledge (and HTTP/1 for probes) over TCP and the unix socket.
+
+use std::{io, time::Duration};
+
+use axum::Router;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto::Builder,
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, UnixListener, UnixStream},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt as _;
+
+use crate::auth::HostConnection;
+
+/// After a stop, calls under way have this long.
+const GRACE: Duration = Duration::from_secs(3);
+/// Accept errors (out of descriptors) pass; spinning on them does not help.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Calls of one connection at once.
+const STREAMS_MAX: u32 = 2_000;
+/// A client that reads one call slowly holds up at most this much, and its other calls not at all.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+const HEADERS_BYTES_MAX: u32 = 64 * 1024;
+/// A connection whose peer is gone is noticed within a minute.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Serves TCP connections until stopped.
+pub(super) async fn tcp(listener: TcpListener, router: Router, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let _ = stream.set_nodelay(true);
+                connections.spawn(serve(stream, router.clone(), stop.clone()));
+            }
+            Err(error) => refuse(&error).await,
+        }
+    }
+    connections.close();
+    connections.wait().await;
+}
+
+/// Serves connections of the unix socket. Its owner and root are the operator.
+pub(super) async fn unix(listener: UnixListener, router: Router, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let router = if is_operator(&stream) {
+                    router.clone().layer(axum::Extension(HostConnection))
+                } else {
+                    router.clone()
+                };
+                connections.spawn(serve(stream, router, stop.clone()));
+            }
+            Err(error) => refuse(&error).await,
+        }
+    }
+    connections.close();
+    connections.wait().await;
+}
+
+fn is_operator(stream: &UnixStream) -> bool {
+    let ours = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == 0 || peer.uid() == ours)
+}
+
+async fn refuse(error: &io::Error) {
+    tracing::warn!(%error, "connection cannot be accepted");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+async fn serve<S>(stream: S, router: Router, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(HEADERS_BYTES_MAX)
+        .keep_alive_interval(KEEPALIVE);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(KEEPALIVE);
+    let service = TowerToHyperService::new(router.map_request(|request: http::Request<_>| {
+        request.map(axum::body::Body::new)
+    }));
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(GRACE, connection).await;
+        }
+    }
+}

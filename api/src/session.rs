@@ -1,0 +1,163 @@
+//! What a box's history answers, awake or asleep: read here, from the replica.
+//!
+//! `Session.Events`, `Agents.List` and `Agents.Transcript` are answered by the api for every box. The
+//! other methods of these services go to the box; they are routed before they would get here.
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use cocoonbox_events::{LogId, OffsetKey, Store};
+use cocoonbox_projections::Views;
+use cocoonbox_proto::{
+    agent::v1::{
+        Agent, AgentRef, CreateAgentRequest, EventsRequest, ExecRequest, ExecResponse,
+        HelloRequest, HelloResponse, ListAgentsRequest, ListAgentsResponse, RespondRequest,
+        SendAccepted, SendRequest, SignalExecRequest, SignalExecResponse, TranscriptPage,
+        TranscriptRequest, agents_server::Agents, session_server::Session,
+    },
+    log::v1::EventOrHeartbeat,
+};
+use futures::Stream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
+
+use crate::{
+    auth::Caller,
+    edge::{Edge, no_such_box},
+    status,
+    stream::{self, Selection},
+    users::page_size,
+};
+
+/// Paths that are answered here and not by the box.
+pub const SERVED_HERE: [&str; 3] = [
+    "/cocoonbox.agent.v1.Session/Events",
+    "/cocoonbox.agent.v1.Agents/List",
+    "/cocoonbox.agent.v1.Agents/Transcript",
+];
+const AT_LEAST: Duration = Duration::from_secs(2);
+const AGENT_DEFAULT: &str = "main";
+
+/// Reads replicas.
+#[derive(Clone)]
+pub struct Replica {
+    pub edge: Arc<Edge>,
+    pub store: Arc<dyn Store>,
+    pub views: Views,
+    pub stop: CancellationToken,
+}
+
+type Events = Pin<Box<dyn Stream<Item = Result<EventOrHeartbeat, Status>> + Send>>;
+
+impl Replica {
+    /// Checks the caller's right to the box and returns its log.
+    async fn log<T>(&self, request: &Request<T>) -> Result<LogId, Status> {
+        let caller = Caller::of(request.extensions());
+        let headers = headers(request.metadata());
+        let box_id = self.edge.authorise(&caller, &headers).await?;
+        let owner = self.views.box_owner(&box_id).await;
+        let (_, row) = owner
+            .map_err(|error| status::internal(&error))?
+            .ok_or_else(|| no_such_box(&box_id))?;
+        row.log_id.parse().map_err(|_| no_such_box(&box_id))
+    }
+}
+
+#[tonic::async_trait]
+impl Session for Replica {
+    type EventsStream = Events;
+    type ExecStream = Pin<Box<dyn Stream<Item = Result<ExecResponse, Status>> + Send>>;
+
+    async fn events(&self, request: Request<EventsRequest>) -> Result<Response<Events>, Status> {
+        let log = self.log(&request).await?;
+        let request = request.into_inner();
+        let known = self.store.tail(log).is_ok();
+        if !known && request.from_offset.is_empty() && request.no_follow {
+            // The box has not started yet: its history is empty.
+            return Ok(Response::new(Box::pin(futures::stream::empty())));
+        }
+        let selection = Selection {
+            log,
+            from: request.from_offset,
+            streams: request.streams,
+            follow: !request.no_follow,
+        };
+        let events = stream::open(self.store.clone(), selection, self.stop.clone()).await?;
+        Ok(Response::new(Box::pin(events)))
+    }
+
+    async fn hello(&self, _: Request<HelloRequest>) -> Result<Response<HelloResponse>, Status> {
+        Err(served_by_the_box())
+    }
+
+    async fn exec(
+        &self,
+        _: Request<Streaming<ExecRequest>>,
+    ) -> Result<Response<Self::ExecStream>, Status> {
+        Err(served_by_the_box())
+    }
+
+    async fn signal_exec(
+        &self,
+        _: Request<SignalExecRequest>,
+    ) -> Result<Response<SignalExecResponse>, Status> {
+        Err(served_by_the_box())
+    }
+}
+
+#[tonic::async_trait]
+impl Agents for Replica {
+    async fn list(
+        &self,
+        request: Request<ListAgentsRequest>,
+    ) -> Result<Response<ListAgentsResponse>, Status> {
+        let log = self.log(&request).await?;
+        let agents = self.views.agents(log).await.map_err(|error| status::internal(&error))?;
+        Ok(Response::new(ListAgentsResponse { agents }))
+    }
+
+    async fn transcript(
+        &self,
+        request: Request<TranscriptRequest>,
+    ) -> Result<Response<TranscriptPage>, Status> {
+        let log = self.log(&request).await?;
+        let request = request.into_inner();
+        if !request.at_least.is_empty() {
+            let pos = stream::position(&*self.store, log, &request.at_least).await?;
+            let chain = self.store.chain_at(log, pos).await.map_err(status::from_read)?;
+            let reached = self.views.at_least(&OffsetKey::new(log, pos, chain), AT_LEAST).await;
+            reached.map_err(|_| {
+                status::status(Code::Unavailable, "VIEWS_BEHIND", "not yet there; read again")
+            })?;
+        }
+        let agent = if request.agent_id.is_empty() { AGENT_DEFAULT } else { &request.agent_id };
+        let size = page_size(request.page_size);
+        let page = self.views.transcript(log, agent, &request.page_token, size).await;
+        let (items, next_page_token) = page.map_err(|error| status::internal(&error))?;
+        Ok(Response::new(TranscriptPage { items, next_page_token }))
+    }
+
+    async fn create(&self, _: Request<CreateAgentRequest>) -> Result<Response<Agent>, Status> {
+        Err(served_by_the_box())
+    }
+
+    async fn send(&self, _: Request<SendRequest>) -> Result<Response<SendAccepted>, Status> {
+        Err(served_by_the_box())
+    }
+
+    async fn respond(&self, _: Request<RespondRequest>) -> Result<Response<()>, Status> {
+        Err(served_by_the_box())
+    }
+
+    async fn cancel(&self, _: Request<AgentRef>) -> Result<Response<()>, Status> {
+        Err(served_by_the_box())
+    }
+}
+
+fn headers(metadata: &MetadataMap) -> http::HeaderMap {
+    metadata.clone().into_headers()
+}
+
+/// Never seen by a caller: the router sends these methods to the box.
+fn served_by_the_box() -> Status {
+    status::status(Code::Unimplemented, "SERVED_BY_THE_BOX", "this call goes to the box")
+}

@@ -1,0 +1,220 @@
+//! `cocoonbox.control.v1.Users`.
+
+use std::{pin::Pin, sync::Arc};
+
+use cocoonbox_commands::{directory, user};
+use cocoonbox_events::{CommandId, Ids, Store};
+use cocoonbox_projections::Views;
+use cocoonbox_proto::{
+    control::v1::{
+        AccountEventsRequest, AuditPage, AuditRequest, BootstrapRequest, CreateUserRequest,
+        IssueTokenRequest, IssuedToken, ListTokensRequest, ListTokensResponse, ListUsersRequest,
+        ListUsersResponse, RevokeTokenRequest, RevokeTokenResponse, Token, UsageRequest,
+        UsageResponse, User, WhoAmIRequest, users_server,
+    },
+    log::v1::EventOrHeartbeat,
+};
+use futures::Stream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Request, Response, Status};
+
+use crate::{
+    accounts::{Account, AccountError, Accounts, Issued},
+    auth::Caller,
+    status,
+    stream::{self, Selection},
+};
+
+const LABEL_BYTES_MAX: usize = 100;
+const PAGE_DEFAULT: usize = 100;
+const PAGE_MAX: usize = 1_000;
+
+/// Serves users.
+pub struct Users {
+    pub accounts: Arc<Accounts>,
+    pub store: Arc<dyn Store>,
+    pub views: Views,
+    pub ids: Arc<dyn Ids>,
+    pub stop: CancellationToken,
+}
+
+type Events = Pin<Box<dyn Stream<Item = Result<EventOrHeartbeat, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl users_server::Users for Users {
+    async fn bootstrap(
+        &self,
+        request: Request<BootstrapRequest>,
+    ) -> Result<Response<IssuedToken>, Status> {
+        Caller::of(request.extensions()).host()?;
+        let request = request.into_inner();
+        let name = if request.name.is_empty() { "admin" } else { &request.name };
+        let issued = self.accounts.bootstrap(name, label(&request.label)?).await;
+        Ok(Response::new(issued_token(&issued.map_err(from_account)?)))
+    }
+
+    async fn create(
+        &self,
+        request: Request<CreateUserRequest>,
+    ) -> Result<Response<IssuedToken>, Status> {
+        let caller = Caller::of(request.extensions());
+        caller.admin()?;
+        let request = request.into_inner();
+        let command = command_id(&request.command_id, &*self.ids)?;
+        let label = label(&request.label)?;
+        let issued =
+            self.accounts.create(&request.name, request.admin, label, command, &caller).await;
+        Ok(Response::new(issued_token(&issued.map_err(from_account)?)))
+    }
+
+    async fn list(
+        &self,
+        request: Request<ListUsersRequest>,
+    ) -> Result<Response<ListUsersResponse>, Status> {
+        Caller::of(request.extensions()).admin()?;
+        let accounts = self.accounts.list().await.map_err(from_account)?;
+        Ok(Response::new(ListUsersResponse { users: accounts.iter().map(user).collect() }))
+    }
+
+    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Result<Response<User>, Status> {
+        Ok(Response::new(user(&self.account(request.extensions()).await?)))
+    }
+
+    async fn issue_token(
+        &self,
+        request: Request<IssueTokenRequest>,
+    ) -> Result<Response<IssuedToken>, Status> {
+        let caller = Caller::of(request.extensions());
+        let user_id = caller.user()?.to_owned();
+        let label = label(&request.get_ref().label)?;
+        let issued = self.accounts.issue(&user_id, label, &caller).await.map_err(from_account)?;
+        Ok(Response::new(issued_token(&issued)))
+    }
+
+    async fn list_tokens(
+        &self,
+        request: Request<ListTokensRequest>,
+    ) -> Result<Response<ListTokensResponse>, Status> {
+        let account = self.account(request.extensions()).await?;
+        let tokens = account.state.tokens.iter().map(|(id, token)| Token {
+            id: id.clone(),
+            label: token.label.clone(),
+            issued_at_ms: 0,
+            revoked: token.revoked,
+        });
+        Ok(Response::new(ListTokensResponse { tokens: tokens.collect() }))
+    }
+
+    async fn revoke_token(
+        &self,
+        request: Request<RevokeTokenRequest>,
+    ) -> Result<Response<RevokeTokenResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let user_id = caller.user()?.to_owned();
+        let token_id = &request.get_ref().token_id;
+        let key = self.accounts.revoke(&user_id, token_id, &caller).await.map_err(from_account)?;
+        Ok(Response::new(RevokeTokenResponse { offset_key: key.to_string() }))
+    }
+
+    type EventsStream = Events;
+
+    async fn events(
+        &self,
+        request: Request<AccountEventsRequest>,
+    ) -> Result<Response<Events>, Status> {
+        let account = self.account(request.extensions()).await?;
+        let request = request.into_inner();
+        let selection = Selection {
+            log: account.log,
+            from: request.from_offset,
+            streams: request.streams,
+            follow: !request.no_follow,
+        };
+        let events = stream::open(self.store.clone(), selection, self.stop.clone()).await?;
+        Ok(Response::new(Box::pin(events)))
+    }
+
+    async fn audit(&self, request: Request<AuditRequest>) -> Result<Response<AuditPage>, Status> {
+        let account = self.account(request.extensions()).await?;
+        let request = request.into_inner();
+        let size = page_size(request.page_size);
+        let page = self.views.audit(&account.user_id, &request.page_token, size).await;
+        let (entries, next_page_token) = page.map_err(|error| status::internal(&error))?;
+        Ok(Response::new(AuditPage { entries, next_page_token }))
+    }
+
+    async fn usage(
+        &self,
+        request: Request<UsageRequest>,
+    ) -> Result<Response<UsageResponse>, Status> {
+        let account = self.account(request.extensions()).await?;
+        let rows = self.views.usage(&account.user_id).await;
+        Ok(Response::new(UsageResponse { rows: rows.map_err(|error| status::internal(&error))? }))
+    }
+}
+
+impl Users {
+    async fn account(&self, extensions: &http::Extensions) -> Result<Account, Status> {
+        let caller = Caller::of(extensions);
+        self.accounts.account(caller.user()?).await.map_err(from_account)
+    }
+}
+
+fn user(account: &Account) -> User {
+    User {
+        id: account.user_id.clone(),
+        name: account.state.name.clone(),
+        admin: account.state.admin,
+        created_at_ms: 0,
+    }
+}
+
+fn issued_token(issued: &Issued) -> IssuedToken {
+    IssuedToken {
+        user: Some(user(&issued.account)),
+        token_id: issued.token_id.clone(),
+        token: issued.token.reveal(),
+        offset_key: issued.key.to_string(),
+    }
+}
+
+fn label(label: &str) -> Result<&str, Status> {
+    if label.len() > LABEL_BYTES_MAX || label.chars().any(char::is_control) {
+        return Err(status::bad_field("label", "at most 100 bytes without control characters"));
+    }
+    Ok(label)
+}
+
+/// Reads a page size; 0 is the default.
+pub fn page_size(asked: u32) -> usize {
+    match usize::try_from(asked) {
+        Ok(0) | Err(_) => PAGE_DEFAULT,
+        Ok(size) => size.min(PAGE_MAX),
+    }
+}
+
+/// Reads a command id that a caller may leave empty.
+pub fn command_id(text: &str, ids: &dyn Ids) -> Result<CommandId, Status> {
+    if text.is_empty() {
+        return Ok(CommandId(ids.draw()));
+    }
+    text.parse().map_err(|_| status::bad_field("command_id", "not a UUID"))
+}
+
+fn from_account(error: AccountError) -> Status {
+    match error {
+        AccountError::NoSuchUser(_) => {
+            status::status(Code::NotFound, "NO_SUCH_USER", "there is no such user")
+        }
+        AccountError::Directory(error) => status::from_execute(error, |r: directory::Rejection| {
+            status::status(Code::AlreadyExists, "NAME_REFUSED", r.to_string())
+        }),
+        AccountError::User(error) => status::from_execute(error, |r: user::Rejection| {
+            status::status(Code::FailedPrecondition, "REFUSED", r.to_string())
+        }),
+        AccountError::Log(error) => status::from_append(error),
+        AccountError::Load(_) | AccountError::Vault(_) | AccountError::Stream(_) => {
+            status::internal(&error)
+        }
+    }
+}
