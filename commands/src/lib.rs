@@ -1,1 +1,14 @@
-//! cocoonbox-commands
+//! What may happen: one pure state machine per aggregate.
+//!
+//! Each module has a `State` (an [`cocoonbox_events::Aggregate`]), a `Command` and a `Rejection`.
+//! `decide` says which events a command leads to, `evolve` takes an event in. No clock, no chance, no
+//! I/O: times and ids come in as values. Rejections are facts about the state, never opinions.
+
+#![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod boxes;
+pub mod directory;
+pub mod exec;
+pub mod name;
+pub mod user;

@@ -1,0 +1,94 @@
+//! What can be asked of a box, and why the answer may be no.
+
+use cocoonbox_events::{ChainHash, LogId};
+
+use crate::name::BadName;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Have it running. The identity fields count only where the box does not exist yet.
+    Ensure {
+        box_id: String,
+        flavor: u32,
+        name: String,
+        box_log: LogId,
+        user_id: String,
+        operation_id: String,
+    },
+    /// Have it stopped, disks kept.
+    Hibernate {
+        operation_id: String,
+        /// `asked` or `idle`.
+        reason: String,
+    },
+    /// Have it gone, disks and all. Its history stays.
+    Delete {
+        operation_id: String,
+    },
+    Rename {
+        name: String,
+    },
+
+    /// Report: a machine is about to be started with this wake id.
+    Starting {
+        wake_id: String,
+        image: String,
+    },
+    /// Report: the agent of this machine answers.
+    Running {
+        wake_id: String,
+        agent_version: String,
+    },
+    /// Report: the machine is down and the disks are kept.
+    Hibernated {
+        memory_kept: bool,
+    },
+    /// Report: the machine of this wake id ended without being asked to.
+    MachineLost {
+        wake_id: String,
+        detail: String,
+    },
+    /// Report: the start or the stop cannot be done.
+    Failed {
+        /// Upper case with underscores.
+        reason: String,
+        detail: String,
+    },
+    /// Report: machine and disks are gone.
+    Deleted,
+    /// Report: the replica of the box log is at this position.
+    Anchor {
+        box_log: LogId,
+        pos: u64,
+        chain: ChainHash,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("the box does not exist")]
+    NotFound,
+    #[error("this is box `{actual}`, not `{asked}`")]
+    OtherBox { actual: String, asked: String },
+    #[error("the box is being deleted")]
+    BeingDeleted,
+    #[error("the box was deleted")]
+    Deleted,
+    #[error("the box is not running; it is {phase}")]
+    NotRunning { phase: &'static str },
+    /// The report belongs to another life of this box. Fold again and look at what is owed.
+    #[error("report `{report}` does not fit a box that is {phase}")]
+    Stale {
+        report: &'static str,
+        phase: &'static str,
+    },
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    #[error("field `{field}` is empty")]
+    Empty { field: &'static str },
+    #[error("log {asked} is not this box's log")]
+    OtherLog { asked: LogId },
+    /// Somebody rewrote the box log behind an anchor.
+    #[error("the box log's link at {pos} is not the one anchored before")]
+    AnchorDiverged { pos: u64 },
+}

@@ -1,0 +1,235 @@
+//! One account, stream `user/<id>` of its account log.
+
+use std::collections::BTreeMap;
+
+use cocoonbox_events::{Aggregate, IllegalTransition, Payload, UserEvent};
+use cocoonbox_proto::log::v1 as log;
+
+use crate::name::{BadName, check_account, check_label};
+
+/// Live tokens of one user. One per device and script; more than this is a script that forgets them.
+pub const TOKENS_LIVE_MAX: usize = 100;
+
+/// A user, folded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Empty until the user is created.
+    pub user_id: String,
+    pub name: String,
+    pub admin: bool,
+    pub deleted: bool,
+    /// Every token there ever was, by id.
+    pub tokens: BTreeMap<String, Token>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    pub label: String,
+    pub revoked: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    Create {
+        user_id: String,
+        name: String,
+        admin: bool,
+    },
+    Rename {
+        name: String,
+    },
+    /// The token's hash is in the vault before this, so that a token in the log is one that works.
+    IssueToken {
+        token_id: String,
+        label: String,
+    },
+    RevokeToken {
+        token_id: String,
+    },
+    /// Revokes every token with it.
+    Delete,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("the user does not exist")]
+    NotFound,
+    #[error("the user was deleted")]
+    Deleted,
+    #[error("this is user `{actual}`, not `{asked}`")]
+    OtherUser { actual: String, asked: String },
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    #[error("field `{field}` is empty")]
+    Empty { field: &'static str },
+    #[error("{TOKENS_LIVE_MAX} tokens are live; revoke one first")]
+    TooManyTokens,
+    #[error("token `{token_id}` does not exist")]
+    NoSuchToken { token_id: String },
+    #[error("token `{token_id}` was revoked; a token is issued once")]
+    TokenRevoked { token_id: String },
+}
+
+impl State {
+    /// Whether a token with this id is good: issued, not revoked, and its user is there.
+    pub fn is_live(&self, token_id: &str) -> bool {
+        !self.deleted
+            && self
+                .tokens
+                .get(token_id)
+                .is_some_and(|token| !token.revoked)
+    }
+
+    /// Returns how many tokens are good.
+    pub fn live_tokens(&self) -> usize {
+        if self.deleted {
+            0
+        } else {
+            self.tokens.values().filter(|token| !token.revoked).count()
+        }
+    }
+
+    /// Whether the user was created, deleted ones included.
+    pub fn exists(&self) -> bool {
+        !self.user_id.is_empty()
+    }
+
+    fn present(&self) -> Result<(), Rejection> {
+        match (self.exists(), self.deleted) {
+            (false, _) => Err(Rejection::NotFound),
+            (true, true) => Err(Rejection::Deleted),
+            (true, false) => Ok(()),
+        }
+    }
+
+    fn issue(&self, token_id: &str, label: &str) -> Result<Vec<UserEvent>, Rejection> {
+        self.present()?;
+        if token_id.is_empty() {
+            return Err(Rejection::Empty { field: "token_id" });
+        }
+        match self.tokens.get(token_id) {
+            Some(Token { revoked: false, .. }) => return Ok(Vec::new()),
+            Some(Token { revoked: true, .. }) => {
+                return Err(Rejection::TokenRevoked {
+                    token_id: token_id.to_owned(),
+                });
+            }
+            None => {}
+        }
+        check_label(label)?;
+        if self.live_tokens() >= TOKENS_LIVE_MAX {
+            return Err(Rejection::TooManyTokens);
+        }
+        Ok(vec![UserEvent::TokenIssued(log::UserTokenIssued {
+            token_id: token_id.to_owned(),
+            label: label.to_owned(),
+        })])
+    }
+}
+
+impl Aggregate for State {
+    type Command = Command;
+    type Event = UserEvent;
+    type Rejection = Rejection;
+
+    fn decide(&self, command: &Command) -> Result<Vec<UserEvent>, Rejection> {
+        match command {
+            Command::Create { user_id, .. } if self.exists() && self.user_id != *user_id => {
+                let (actual, asked) = (self.user_id.clone(), user_id.clone());
+                Err(Rejection::OtherUser { actual, asked })
+            }
+            Command::Create { .. } if self.deleted => Err(Rejection::Deleted),
+            Command::Create { .. } if self.exists() => Ok(Vec::new()),
+            Command::Create { user_id, .. } if user_id.is_empty() => {
+                Err(Rejection::Empty { field: "user_id" })
+            }
+            Command::Create {
+                user_id,
+                name,
+                admin,
+            } => {
+                check_account(name)?;
+                Ok(vec![UserEvent::Created(log::UserCreated {
+                    user_id: user_id.clone(),
+                    name: name.clone(),
+                    admin: *admin,
+                })])
+            }
+            Command::Rename { name } => {
+                self.present()?;
+                check_account(name)?;
+                if self.name == *name {
+                    return Ok(Vec::new());
+                }
+                Ok(vec![UserEvent::Renamed(log::UserRenamed {
+                    name: name.clone(),
+                })])
+            }
+            Command::IssueToken { token_id, label } => self.issue(token_id, label),
+            Command::RevokeToken { token_id } => {
+                self.present()?;
+                match self.tokens.get(token_id) {
+                    None => Err(Rejection::NoSuchToken {
+                        token_id: token_id.clone(),
+                    }),
+                    Some(Token { revoked: true, .. }) => Ok(Vec::new()),
+                    Some(Token { revoked: false, .. }) => {
+                        Ok(vec![UserEvent::TokenRevoked(log::UserTokenRevoked {
+                            token_id: token_id.clone(),
+                        })])
+                    }
+                }
+            }
+            Command::Delete if !self.exists() => Err(Rejection::NotFound),
+            Command::Delete if self.deleted => Ok(Vec::new()),
+            Command::Delete => Ok(vec![UserEvent::Deleted(log::UserDeleted {})]),
+        }
+    }
+
+    fn evolve(mut self, event: &UserEvent) -> Result<Self, IllegalTransition> {
+        let present = self.present().is_ok();
+        let fits = match event {
+            UserEvent::Created(event) => !self.exists() && !event.user_id.is_empty(),
+            UserEvent::Renamed(_) | UserEvent::Deleted(_) => present,
+            UserEvent::TokenIssued(event) => present && !self.tokens.contains_key(&event.token_id),
+            UserEvent::TokenRevoked(event) => present && self.is_live(&event.token_id),
+        };
+        if !fits {
+            let state = match self.present() {
+                Ok(()) => "present",
+                Err(Rejection::Deleted) => "deleted",
+                Err(_) => "absent",
+            };
+            return Err(IllegalTransition {
+                state: state.into(),
+                event: event.kind().name(),
+            });
+        }
+        match event {
+            UserEvent::Created(event) => {
+                self.user_id.clone_from(&event.user_id);
+                self.name.clone_from(&event.name);
+                self.admin = event.admin;
+            }
+            UserEvent::Renamed(event) => self.name.clone_from(&event.name),
+            UserEvent::TokenIssued(event) => {
+                let token = Token {
+                    label: event.label.clone(),
+                    revoked: false,
+                };
+                self.tokens.insert(event.token_id.clone(), token);
+            }
+            UserEvent::TokenRevoked(event) => {
+                if let Some(token) = self.tokens.get_mut(&event.token_id) {
+                    token.revoked = true;
+                }
+            }
+            UserEvent::Deleted(_) => self.deleted = true,
+        }
+        Ok(self)
+    }
+
+    fn pick(payload: Payload) -> Option<UserEvent> {
+        UserEvent::pick(payload)
+    }
+}
