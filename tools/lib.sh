@@ -1,0 +1,86 @@
+# Shared by tools/run, tools/test and tools/check: what has to be on the machine before anything can be
+# built. Sourced, never run. Says what it does on stderr.
+
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export COCOONBOX_CACHE="${COCOONBOX_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cocoonbox}"
+# Kept outside the checkout, so that a fresh clone builds warm.
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$COCOONBOX_CACHE/target}"
+# Oldest compiler that builds the workspace (`rust-version` in Cargo.toml).
+rust_oldest=1.90
+
+say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# Runs a command as root.
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else die "this needs root: run it as root or install sudo"; fi
+}
+
+# Installs the apt packages that are missing. Nothing is asked of the network when all are there.
+need_packages() {
+  command -v dpkg-query >/dev/null || die "this script knows Debian and Ubuntu; on others see README, “Other systems”"
+  local missing=() package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+  done
+  [ ${#missing[@]} = 0 ] && return
+  say "installing with apt: ${missing[*]}"
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}
+
+rust_fits() {
+  local version
+  command -v cargo >/dev/null && version=$(rustc --version 2>/dev/null | cut -d' ' -f2) &&
+    [ "$(printf '%s\n%s\n' "$rust_oldest" "$version" | sort -V | head -n1)" = "$rust_oldest" ]
+}
+
+# Makes sure of a Rust toolchain: the one that is there, else the distribution's rustup, else Rust's own installer.
+need_rust() {
+  export PATH="$HOME/.cargo/bin:$PATH"
+  rust_fits && return
+  if ! command -v rustup >/dev/null; then
+    if [ -n "$(apt-cache policy rustup 2>/dev/null | sed -n 's/.*Candidate: *//p' | grep -v none)" ]; then
+      need_packages rustup
+    else
+      say "installing Rust with its own installer"
+      need_packages curl ca-certificates
+      curl --proto '=https' --tlsv1.2 -fsS https://sh.rustup.rs | sh -s -- -y --profile minimal --no-modify-path >&2
+    fi
+  fi
+  rustup toolchain install stable --profile minimal -c clippy -c rustfmt >&2
+  rustup default stable >&2
+  rust_fits || die "no Rust of at least $rust_oldest could be set up; see https://rustup.rs"
+}
+
+need_build() {
+  need_packages gcc libc6-dev pkg-config git ca-certificates
+  need_rust
+}
+
+# What boxes need on the host.
+need_boxes() { need_packages runc erofs-utils mmdebstrap; }
+
+# Builds the programs; the agent a second time, linked statically, since it runs in the box's image and
+# must not depend on the C library there. Sets `bin` and `COCOONBOX_AGENT`.
+build_programs() {
+  say "building (the first time takes some minutes)"
+  cargo build --manifest-path "$top/Cargo.toml" --locked --workspace --bins >&2
+  cargo rustc --manifest-path "$top/Cargo.toml" --locked -p cocoonbox-agent --bin cocoonbox-agent -- \
+    -C target-feature=+crt-static >&2
+  bin="$CARGO_TARGET_DIR/debug"
+  mkdir -p "$CARGO_TARGET_DIR/box"
+  cmp -s "$bin/cocoonbox-agent" "$CARGO_TARGET_DIR/box/cocoonbox-agent" ||
+    install -m 0755 "$bin/cocoonbox-agent" "$CARGO_TARGET_DIR/box/cocoonbox-agent"
+  export COCOONBOX_AGENT="$CARGO_TARGET_DIR/box/cocoonbox-agent"
+}
+
+# Builds the image, or finds it in the cache. Sets COCOONBOX_IMAGE.
+build_image() {
+  COCOONBOX_IMAGE=$("$top/image/build") || die "the box image could not be built"
+  export COCOONBOX_IMAGE
+}
