@@ -22,6 +22,14 @@ impl LogKey {
         Self(Zeroizing::new(*hasher.finalize().as_bytes()))
     }
 
+    /// Recognises the key without giving it away, so that a log is never sealed with two of them.
+    pub(crate) fn check(&self) -> [u8; 8] {
+        let check = blake3::derive_key("cocoonbox 2026 log key check", &*self.0);
+        let mut short = [0; 8];
+        short.copy_from_slice(&check[..8]);
+        short
+    }
+
     pub(crate) fn expose(&self) -> [u8; 32] {
         *self.0
     }
@@ -48,6 +56,9 @@ pub enum Sealing {
     Key(LogKey),
     /// The key was destroyed: payloads read as erased, nothing can be appended.
     Lost,
+    /// The keys cannot be read at this moment. Nothing can be said of the payloads: reading and
+    /// appending fail, where `Lost` would let a reader go on without them.
+    Unavailable,
 }
 
 /// No sealing.

@@ -18,6 +18,7 @@ pub mod record;
 pub mod registry;
 mod replica;
 pub mod seal;
+pub mod sqlite;
 pub mod store;
 
 pub use aggregate::{Aggregate, Execute, Executed, Fold, IllegalTransition, LoadError, Meta};
@@ -33,6 +34,7 @@ pub use registry::{
     AgentEvent, BoxEvent, DecodeError, DirectoryEvent, ExecEvent, Kind, LogEvent, Payload,
     UsageEvent, UserEvent,
 };
+pub use sqlite::SqliteStore;
 pub use store::{
     AppendError, Appended, Expect, LogInfo, LogKind, NewLog, Page, ReadError, ReplicaError, Store,
     Tail,

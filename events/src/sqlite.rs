@@ -1,0 +1,457 @@
+//! The store in one `SQLite` file: many logs, one writer thread, any number of readers.
+
+mod batch;
+mod directory;
+mod poll;
+mod readers;
+mod request;
+mod rows;
+mod schema;
+mod writer;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use self::{
+    batch::Sealed,
+    directory::{Directory, Log},
+    poll::Poll,
+    readers::Readers,
+    request::{AppendRequest, EraseRequest, OpenRequest, ReplicateRequest, SizeRequest},
+    rows::{RowError, Stored},
+    writer::Handle,
+};
+use crate::{
+    chain::ChainHash,
+    clock::{Clock, Ids, SystemIds},
+    id::{LogId, StreamName},
+    keys::{Keyring, LogKey, Sealing},
+    limits,
+    record::{Append, Recorded},
+    replica,
+    seal::{self, SealError},
+    store::{AppendError, Appended, LogInfo, NewLog, Page, ReadError, ReplicaError, Store, Tail},
+};
+
+/// Logs in one `SQLite` file.
+///
+/// One process writes it (`<path>.lock` is held), others may read it. Payloads are sealed on the
+/// caller's thread with the key that the [`Keyring`] has for the log. Async methods want a tokio
+/// runtime around them: reading happens on its blocking threads.
+pub struct SqliteStore {
+    keys: Arc<dyn Keyring>,
+    ids: Arc<dyn Ids>,
+    directory: Arc<Directory>,
+    readers: Arc<Readers>,
+    role: Role,
+}
+
+enum Role {
+    Writer(Handle),
+    Reader(#[expect(dead_code, reason = "held: polls until it is dropped")] Poll),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("`{path}` is not a log database of this program")]
+    NotOurs { path: PathBuf },
+    #[error("`{path}` has format {found}; this build knows {known}")]
+    NewerFormat {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
+    #[error("`{path}` is being written by another process")]
+    Locked { path: PathBuf },
+    #[error("`{path}` is damaged: {what}")]
+    Corrupt { path: PathBuf, what: String },
+    #[error("pragma `{name}` is `{found}` after it was set to `{wanted}`")]
+    Pragma {
+        name: &'static str,
+        found: String,
+        wanted: &'static str,
+    },
+    #[error("file `{path}`")]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("opening log database `{path}`")]
+    Sqlite {
+        path: PathBuf,
+        #[source]
+        source: rusqlite::Error,
+    },
+}
+
+impl OpenError {
+    fn row(path: &Path, error: RowError) -> Self {
+        match error {
+            RowError::Sqlite(source) => schema::refuse(path, source),
+            RowError::Damaged { pos, what } => Self::Corrupt {
+                path: path.to_owned(),
+                what: format!("position {pos}: {what}"),
+            },
+        }
+    }
+}
+
+impl SqliteStore {
+    /// Opens the file for writing and reading, making it when there is none. Blocks: call it at start.
+    pub fn open(
+        path: impl AsRef<Path>,
+        keys: Arc<dyn Keyring>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Self, OpenError> {
+        let path = path.as_ref().to_owned();
+        let directory = Arc::new(Directory::default());
+        let writer = Handle::start(path.clone(), clock, directory.clone())?;
+        let readers = Arc::new(Readers::new(path));
+        Ok(Self {
+            keys,
+            ids,
+            directory,
+            readers,
+            role: Role::Writer(writer),
+        })
+    }
+
+    /// Opens the file for reading only, while another process may write it. Its doorbells ring up to
+    /// 50 ms late; everything that writes is answered with [`AppendError::Stopped`].
+    pub fn open_read_only(
+        path: impl AsRef<Path>,
+        keys: Arc<dyn Keyring>,
+    ) -> Result<Self, OpenError> {
+        let path = path.as_ref().to_owned();
+        let directory = Arc::new(Directory::default());
+        let poll = Poll::start(path.clone(), directory.clone())?;
+        let readers = Arc::new(Readers::new(path));
+        Ok(Self {
+            keys,
+            ids: Arc::new(SystemIds),
+            directory,
+            readers,
+            role: Role::Reader(poll),
+        })
+    }
+
+    /// Lets the file grow to `bytes`; appends past it are refused with [`AppendError::DiskFull`].
+    /// `None` lifts the limit. Never below the present size; the write-ahead log comes on top.
+    pub async fn set_size_max(&self, bytes: Option<u64>) -> Result<(), AppendError> {
+        self.writer()?.ask(SizeRequest(bytes)).await
+    }
+
+    /// Writes what is queued, moves the write-ahead log into the file and stops the writer. Reading
+    /// goes on working; appends are answered with [`AppendError::Stopped`].
+    pub async fn close(&self) {
+        if let Role::Writer(writer) = &self.role {
+            writer.close().await;
+        }
+    }
+
+    fn writer(&self) -> Result<&Handle, AppendError> {
+        match &self.role {
+            Role::Writer(writer) => Ok(writer),
+            Role::Reader(_) => Err(AppendError::Stopped),
+        }
+    }
+
+    fn log(&self, id: LogId) -> Result<Arc<Log>, ReadError> {
+        self.directory
+            .get(id)
+            .ok_or(ReadError::NoSuchLog { log: id })
+    }
+
+    async fn page(
+        &self,
+        log: Arc<Log>,
+        limit: usize,
+        query: impl FnOnce(
+            &rusqlite::Connection,
+            &mut dyn FnMut(Stored) -> bool,
+        ) -> Result<(), RowError>
+        + Send
+        + 'static,
+    ) -> Result<Page, ReadError> {
+        let keys = self.keys.clone();
+        self.readers
+            .read(move |conn| {
+                let sealing = sealing(&*keys, &log);
+                let limit = limit.clamp(1, limits::PAGE_EVENTS_MAX);
+                let (mut page, mut bytes) = (Page::default(), 0);
+                let mut broken = None;
+                query(conn, &mut |stored| {
+                    let Stored { mut event, body } = stored;
+                    bytes += event.bytes() + body.as_ref().map_or(0, Vec::len);
+                    if bytes > limits::PAGE_BYTES_MAX && !page.events.is_empty() {
+                        return false;
+                    }
+                    match open_body(&sealing, &event, body.as_deref()) {
+                        Ok(body) => event.body = body,
+                        Err(error) => {
+                            broken = Some(error);
+                            return false;
+                        }
+                    }
+                    page.events.push(event);
+                    page.events.len() < limit
+                })
+                .map_err(readers::row_error)?;
+                broken.map_or(Ok(page), Err)
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn open(&self, new: NewLog) -> Result<Tail, AppendError> {
+        if let Some(log) = self.directory.get(new.id) {
+            let same = log.opened.is_same(&new);
+            return if same {
+                Ok(log.tail())
+            } else {
+                Err(AppendError::OtherLog { log: new.id })
+            };
+        }
+        let writer = self.writer()?;
+        // The first look at an owner's key makes it, and waits for the disk.
+        let (keys, id, owner) = (self.keys.clone(), new.id, new.owner.clone());
+        let sealing = tokio::task::spawn_blocking(move || keys.log_key(id, &owner));
+        let key_check = match sealing.await.map_err(|_| AppendError::Stopped)? {
+            Sealing::Open => None,
+            Sealing::Key(key) => Some(key.check()),
+            Sealing::Lost | Sealing::Unavailable => return Err(AppendError::NoKey),
+        };
+        writer.ask(OpenRequest { new, key_check }).await
+    }
+
+    async fn append(&self, id: LogId, append: Append) -> Result<Appended, AppendError> {
+        let writer = self.writer()?;
+        let log = self
+            .directory
+            .get(id)
+            .ok_or(AppendError::NoSuchLog { log: id })?;
+        let prepared = append.prepare(&*self.ids)?;
+        let key = writing_key(&*self.keys, &log)?;
+        let events = prepared.into_iter().map(|event| {
+            let body = seal::seal(key.as_ref(), id, &event.payload_hash, &event.body);
+            Ok(Sealed {
+                stream: event.stream,
+                kind: event.kind,
+                version: event.version,
+                header: event.header,
+                payload_hash: event.payload_hash,
+                body: Some(body.map_err(seal_error)?),
+            })
+        });
+        let events = events.collect::<Result<Vec<_>, AppendError>>()?;
+        let Append {
+            command,
+            digest,
+            expect,
+            ..
+        } = append;
+        writer
+            .ask(AppendRequest {
+                log,
+                command,
+                digest,
+                expect,
+                events,
+            })
+            .await
+    }
+
+    async fn replicate(&self, id: LogId, events: Vec<Recorded>) -> Result<Tail, ReplicaError> {
+        let writer = self.writer().map_err(ReplicaError::Store)?;
+        let log = self
+            .directory
+            .get(id)
+            .ok_or(ReplicaError::NoSuchLog { log: id })?;
+        let (keys, sealed_for) = (self.keys.clone(), log.clone());
+        // A page of a thousand events is some milliseconds of hashing.
+        let sealing = tokio::task::spawn_blocking(move || seal_all(&*keys, &sealed_for, events));
+        let (events, bodies) = sealing
+            .await
+            .map_err(|_| ReplicaError::Store(AppendError::Stopped))??;
+        writer
+            .ask(ReplicateRequest {
+                log,
+                events,
+                bodies,
+            })
+            .await
+    }
+
+    async fn read(&self, id: LogId, after: u64, limit: usize) -> Result<Page, ReadError> {
+        let log = self.log(id)?;
+        if after >= log.end().pos {
+            return Ok(Page::default());
+        }
+        let no = log.no;
+        self.page(log, limit, move |conn, each| {
+            let mut statement = conn.prepare_cached(rows::SELECT_AFTER)?;
+            let limit = rows::signed(limit as u64);
+            let bounds = (rows::event_no(no, after), rows::event_no_end(no), limit);
+            let mut rows = statement.query(bounds)?;
+            while let Some(row) = rows.next()? {
+                if !each(rows::stored(id, row)?) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn read_stream(
+        &self,
+        id: LogId,
+        stream: &StreamName,
+        after: u64,
+        limit: usize,
+    ) -> Result<Page, ReadError> {
+        let log = self.log(id)?;
+        let (no, stream) = (log.no, stream.clone());
+        self.page(log, limit, move |conn, each| {
+            let mut statement = conn.prepare_cached(rows::SELECT_STREAM)?;
+            let (after, limit) = (rows::signed(after), rows::signed(limit as u64));
+            let mut rows = statement.query((no, stream.as_str(), after, limit))?;
+            while let Some(row) = rows.next()? {
+                if !each(rows::stored(id, row)?) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn erase(&self, id: LogId, positions: &[u64]) -> Result<(), AppendError> {
+        let writer = self.writer()?;
+        let log = self
+            .directory
+            .get(id)
+            .ok_or(AppendError::NoSuchLog { log: id })?;
+        writer
+            .ask(EraseRequest {
+                log,
+                positions: positions.to_vec(),
+            })
+            .await
+    }
+
+    fn tail(&self, id: LogId) -> Result<Tail, ReadError> {
+        self.log(id).map(|log| log.tail())
+    }
+
+    async fn chain_at(&self, id: LogId, pos: u64) -> Result<ChainHash, ReadError> {
+        let log = self.log(id)?;
+        let end = log.end();
+        match pos {
+            0 => Ok(log.genesis),
+            pos if pos == end.pos => Ok(end.chain),
+            pos if pos > end.pos => Err(ReadError::AheadOfTail { pos, tail: end.pos }),
+            pos => {
+                let read = move |conn: &rusqlite::Connection| {
+                    rows::chain_at(conn, log.no, pos).map_err(readers::row_error)
+                };
+                self.readers.read(read).await
+            }
+        }
+    }
+
+    fn logs(&self) -> Vec<LogInfo> {
+        self.directory.infos()
+    }
+
+    fn doorbell(&self, id: LogId) -> Result<watch::Receiver<u64>, ReadError> {
+        self.log(id).map(|log| log.doorbell())
+    }
+
+    fn any_doorbell(&self) -> watch::Receiver<u64> {
+        self.directory.any_doorbell()
+    }
+}
+
+/// How this log is sealed, if the keyring has the key it was sealed with from the start.
+fn sealing(keys: &dyn Keyring, log: &Log) -> Sealing {
+    match (keys.log_key(log.id(), &log.opened.owner), log.key_check) {
+        (Sealing::Key(key), Some(check)) if key.check() == check => Sealing::Key(key),
+        // Opened unsealed, or by a store that has no keys: it stays as it is.
+        (Sealing::Key(_) | Sealing::Open, None) => Sealing::Open,
+        (Sealing::Unavailable, _) => Sealing::Unavailable,
+        (Sealing::Key(_) | Sealing::Open, Some(_)) | (Sealing::Lost, _) => Sealing::Lost,
+    }
+}
+
+fn writing_key(keys: &dyn Keyring, log: &Log) -> Result<Option<LogKey>, AppendError> {
+    match sealing(keys, log) {
+        Sealing::Open => Ok(None),
+        Sealing::Key(key) => Ok(Some(key)),
+        Sealing::Lost | Sealing::Unavailable => Err(AppendError::NoKey),
+    }
+}
+
+type SealedBatch = (Vec<Recorded>, Vec<Option<Vec<u8>>>);
+
+fn seal_all(
+    keys: &dyn Keyring,
+    log: &Log,
+    mut events: Vec<Recorded>,
+) -> Result<SealedBatch, ReplicaError> {
+    replica::check_alone(log.id(), &events)?;
+    let key = writing_key(keys, log).map_err(ReplicaError::Store)?;
+    let bodies = events.iter_mut().map(|event| {
+        let sealed = event.body.take().map(|body| {
+            seal::seal(key.as_ref(), log.id(), &event.payload_hash, &body).map_err(seal_error)
+        });
+        sealed.transpose().map_err(ReplicaError::Store)
+    });
+    let bodies = bodies.collect::<Result<Vec<_>, _>>()?;
+    Ok((events, bodies))
+}
+
+fn open_body(
+    sealing: &Sealing,
+    event: &Recorded,
+    stored: Option<&[u8]>,
+) -> Result<Option<crate::record::Body>, ReadError> {
+    let Some(stored) = stored else {
+        return Ok(None);
+    };
+    let key = match sealing {
+        Sealing::Open => None,
+        Sealing::Key(key) => Some(key),
+        Sealing::Lost => return Ok(None),
+        Sealing::Unavailable => {
+            return Err(readers::io(io::Error::other("the keys cannot be read")));
+        }
+    };
+    match seal::open(key, event.log, &event.payload_hash, stored) {
+        Ok(body) => Ok(Some(body)),
+        Err(SealError::NoKey) => Ok(None),
+        Err(SealError::Damaged | SealError::Seal | SealError::NoRandomness) => {
+            Err(ReadError::Damaged {
+                pos: event.pos,
+                what: "body",
+            })
+        }
+    }
+}
+
+fn seal_error(error: SealError) -> AppendError {
+    match error {
+        SealError::NoRandomness => AppendError::NoRandomness,
+        SealError::Seal | SealError::NoKey | SealError::Damaged => AppendError::NoKey,
+    }
+}
