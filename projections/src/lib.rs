@@ -1,1 +1,31 @@
-//! cocoonbox-projections
+//! Read models: pure folds over the log, and the runner that keeps them.
+//!
+//! A [`Projection`] turns events into [`rows::Rows`]; it knows no store, no clock and no runtime. The
+//! [`Runner`] follows every log and moves rows and checkpoint in one transaction. [`Views`] answers
+//! questions. Everything here can be thrown away and is rebuilt from the log.
+
+#![forbid(unsafe_code)]
+
+pub mod audit;
+pub mod boxes;
+pub mod codec;
+pub mod compare;
+pub mod database;
+pub mod operations;
+pub mod projection;
+pub mod row_key;
+pub mod rows;
+pub mod runner;
+pub mod transcript;
+pub mod usage;
+pub mod views;
+
+pub use audit::AuditRow;
+pub use boxes::BoxRow;
+pub use compare::{Report, rebuild_and_compare};
+pub use operations::{OperationEventRow, OperationRow};
+pub use projection::{ApplyError, Projection, all};
+pub use runner::Runner;
+pub use transcript::{AgentRow, ItemRow};
+pub use usage::UsageTotals;
+pub use views::{Behind, Degraded, Paged, Views, ViewsError};

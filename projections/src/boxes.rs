@@ -1,0 +1,218 @@
+//! The boxes of each user, as the last event left them.
+
+use cocoonbox_events::{BoxEvent, Kind, LogInfo, LogKind, Payload, Recorded};
+use cocoonbox_proto::control::v1::{self as control, State};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    projection::{ApplyError, Projection, Seen, at_ms},
+    row_key,
+    rows::{self, Rows, View},
+};
+
+pub struct Boxes;
+
+/// One box.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoxRow {
+    pub id: String,
+    pub user_id: String,
+    /// Number of [`State`].
+    pub state: i32,
+    pub name: String,
+    /// Number of [`control::Flavor`].
+    pub flavor: i32,
+    /// The image of the last start; empty before the first.
+    pub image: String,
+    /// The operation under way; empty if none is.
+    pub operation_id: String,
+    /// Why the box is failed, or why its machine is gone; empty otherwise.
+    pub failure: String,
+    pub created_at_ms: i64,
+    /// Text form of the offset key of the last change.
+    pub offset_key: String,
+    /// Id of the box's own log, hex.
+    pub box_log: String,
+    /// The wake id of the running (or starting) machine; empty otherwise.
+    pub wake_id: String,
+    pub agent_version: String,
+}
+
+impl BoxRow {
+    pub fn state(&self) -> State {
+        State::try_from(self.state).unwrap_or_default()
+    }
+}
+
+impl From<BoxRow> for control::Box {
+    /// Leaves out what only the api knows: promises, and whether there is a newer image.
+    fn from(row: BoxRow) -> Self {
+        Self {
+            id: row.id,
+            state: row.state,
+            image: row.image,
+            flavor: row.flavor,
+            image_update_available: false,
+            name: row.name,
+            operation_id: row.operation_id,
+            failure: row.failure,
+            created_at_ms: row.created_at_ms,
+            offset_key: row.offset_key,
+            promises: None,
+            log_id: row.box_log,
+        }
+    }
+}
+
+impl Projection for Boxes {
+    fn name(&self) -> &'static str {
+        "boxes"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn views(&self) -> &'static [View] {
+        &[View::Boxes, View::BoxOwners]
+    }
+
+    fn wants(&self, kind: LogKind) -> bool {
+        kind == LogKind::Account
+    }
+
+    fn apply(
+        &self,
+        rows: &mut dyn Rows,
+        event: &Recorded,
+        log: &LogInfo,
+    ) -> Result<(), ApplyError> {
+        let Some(Seen {
+            payload: Payload::Box(payload),
+            ..
+        }) = Seen::read(event)?
+        else {
+            return Ok(());
+        };
+        let id = event.stream.id();
+        let key = row_key::key(&[&log.owner, id]);
+        if matches!(payload, BoxEvent::Deleted(_)) {
+            rows.delete(View::Boxes, &key)?;
+            rows.delete(View::BoxOwners, &row_key::part(id))?;
+            return Ok(());
+        }
+        let found: Option<BoxRow> = rows::get(rows, View::Boxes, &key)?;
+        let known = found.is_some();
+        let row = found.unwrap_or_else(|| BoxRow {
+            id: id.to_owned(),
+            user_id: log.owner.clone(),
+            created_at_ms: at_ms(event),
+            ..BoxRow::default()
+        });
+        let Some(mut row) = step(row, payload) else {
+            return Ok(());
+        };
+        row.offset_key = event.offset_key().to_string();
+        rows::put(rows, View::Boxes, &key, &row)?;
+        if !known {
+            rows::put(rows, View::BoxOwners, &row_key::part(id), &log.owner)?;
+        }
+        Ok(())
+    }
+
+    fn holds(&self, _: &dyn Rows, event: &Recorded, _: &LogInfo) -> Result<bool, rows::Error> {
+        Ok(Kind::from_number(event.kind).is_some_and(|kind| kind.name().starts_with("box.")))
+    }
+
+    fn clear(&self, rows: &mut dyn Rows, log: &LogInfo) -> Result<(), rows::Error> {
+        let all = row_key::prefix(&[&log.owner]);
+        for (_, row) in rows::scan_all::<BoxRow>(rows, View::Boxes, &all)? {
+            rows.delete(View::BoxOwners, &row_key::part(&row.id))?;
+        }
+        rows.delete_prefix(View::Boxes, &all)
+    }
+}
+
+/// Moves a box one event on; `None` if the event is no change of the box.
+fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
+    match event {
+        BoxEvent::Created(created) => {
+            row.name = created.name;
+            row.flavor = i32::try_from(created.flavor).unwrap_or_default();
+            row.box_log = hex(&created.box_log);
+            row.state = State::Absent.into();
+        }
+        BoxEvent::Renamed(renamed) => row.name = renamed.name,
+        BoxEvent::EnsureRequested(asked) => {
+            under_way(&mut row, State::Starting, asked.operation_id)
+        }
+        BoxEvent::WakeRequested(asked) => under_way(&mut row, State::Starting, asked.operation_id),
+        BoxEvent::Starting(starting) => {
+            under_way(&mut row, State::Starting, starting.operation_id);
+            row.image = starting.image;
+            row.wake_id = starting.wake_id;
+        }
+        BoxEvent::Running(running) => {
+            settled(&mut row, State::Running);
+            row.wake_id = running.wake_id;
+            row.agent_version = running.agent_version;
+        }
+        BoxEvent::HibernateRequested(asked) => {
+            under_way(&mut row, State::Hibernating, asked.operation_id);
+        }
+        BoxEvent::Hibernated(_) => {
+            settled(&mut row, State::Hibernated);
+            row.wake_id.clear();
+        }
+        // The disks are kept, so it is a box that sleeps; what was asked of it goes on being owed.
+        BoxEvent::MachineLost(lost) => {
+            if row.state() == State::Running {
+                row.state = State::Hibernated.into();
+            }
+            row.failure = lost.detail;
+            row.wake_id.clear();
+        }
+        BoxEvent::Failed(failed) => {
+            settled(&mut row, State::Failed);
+            row.failure = told(&failed.reason, &failed.detail);
+            row.wake_id.clear();
+        }
+        BoxEvent::DeleteRequested(asked) => {
+            under_way(&mut row, State::Deleting, asked.operation_id);
+        }
+        // Says how far the box log is, not how the box is.
+        BoxEvent::LogAnchored(_) | BoxEvent::Deleted(_) => return None,
+    }
+    Some(row)
+}
+
+fn under_way(row: &mut BoxRow, state: State, operation: String) {
+    row.state = state.into();
+    row.operation_id = operation;
+    row.failure.clear();
+}
+
+fn settled(row: &mut BoxRow, state: State) {
+    row.state = state.into();
+    row.operation_id.clear();
+    row.failure.clear();
+}
+
+/// A reason code with what is known about it.
+pub(crate) fn told(reason: &str, detail: &str) -> String {
+    match (reason.is_empty(), detail.is_empty()) {
+        (false, false) => format!("{reason}: {detail}"),
+        (true, _) => detail.to_owned(),
+        (false, true) => reason.to_owned(),
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
+}

@@ -1,0 +1,98 @@
+//! Rows in memory: for rebuilds that are compared, and for tests.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound::{Excluded, Included},
+};
+
+use rusqlite::Connection;
+
+use crate::{
+    row_key,
+    rows::{Error, Rows, SCAN_ROWS_MAX, View},
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryRows(BTreeMap<(View, String), Vec<u8>>);
+
+impl MemoryRows {
+    /// Returns every row in order of view and key.
+    pub fn iter(&self) -> impl Iterator<Item = (View, &str, &[u8])> {
+        self.0
+            .iter()
+            .map(|((view, key), value)| (*view, key.as_str(), value.as_slice()))
+    }
+
+    pub fn value(&self, view: View, key: &str) -> Option<&[u8]> {
+        self.0.get(&(view, key.to_owned())).map(Vec::as_slice)
+    }
+
+    /// Reads every row of the database.
+    pub(crate) fn load(connection: &Connection) -> Result<Self, rusqlite::Error> {
+        let mut rows = Self::default();
+        let mut statement = connection.prepare("SELECT view, key, value FROM row")?;
+        let mut found = statement.query([])?;
+        while let Some(row) = found.next()? {
+            let name: String = row.get(0)?;
+            // A view that no projection of this build has is nobody's.
+            if let Some(view) = View::from_name(&name) {
+                rows.0.insert((view, row.get(1)?), row.get(2)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Rows for MemoryRows {
+    fn get(&self, view: View, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        Ok(self.0.get(&(view, key.to_owned())).cloned())
+    }
+
+    fn put(&mut self, view: View, key: &str, value: &[u8]) -> Result<(), Error> {
+        self.0.insert((view, key.to_owned()), value.to_vec());
+        Ok(())
+    }
+
+    fn delete(&mut self, view: View, key: &str) -> Result<(), Error> {
+        self.0.remove(&(view, key.to_owned()));
+        Ok(())
+    }
+
+    fn delete_prefix(&mut self, view: View, prefix: &str) -> Result<(), Error> {
+        self.0
+            .retain(|(of, key), _| *of != view || !key.starts_with(prefix));
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        view: View,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let from = after
+            .filter(|after| *after > prefix)
+            .unwrap_or(prefix)
+            .to_owned();
+        let behind = row_key::behind(prefix);
+        if from >= behind {
+            return Ok(Vec::new());
+        }
+        Ok(self
+            .0
+            .range((Excluded((view, from)), Included((view, behind.clone()))))
+            .filter(|((_, key), _)| *key != behind)
+            .take(limit.min(SCAN_ROWS_MAX))
+            .map(|((_, key), value)| (key.clone(), value.clone()))
+            .collect())
+    }
+}

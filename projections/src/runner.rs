@@ -1,0 +1,242 @@
+//! The runner: follows every log and keeps the views. The only part that knows a store.
+
+mod fold;
+mod standing;
+
+use std::{sync::Arc, time::Duration};
+
+use cocoonbox_events::{ChainHash, LogId, LogInfo, ReadError, Store, limits::PAGE_EVENTS_MAX};
+use tokio_util::sync::CancellationToken;
+
+use crate::views::{Views, ViewsError};
+use fold::{Erasures, Folded, Fresh, Work};
+use standing::Standings;
+
+/// A doorbell can be lost; the logs are looked at this often anyway.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Keeps the views up to date. One per process; should two share a file, the checkpoints' compare
+/// and set lets only one of them move.
+pub struct Runner {
+    store: Arc<dyn Store>,
+    views: Views,
+    standings: Standings,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error("reading log {log}")]
+    Read {
+        log: LogId,
+        #[source]
+        source: ReadError,
+    },
+    #[error("keeping the views")]
+    Views(#[from] ViewsError),
+    #[error("opening the views again")]
+    Open(#[from] crate::database::OpenError),
+}
+
+/// Whether there may be more to do at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    More,
+}
+
+impl Runner {
+    pub fn new(store: Arc<dyn Store>, views: Views) -> Self {
+        Self {
+            store,
+            views,
+            standings: Standings::default(),
+        }
+    }
+
+    /// Runs until it is told to stop. Dropping the future is fine as well: rows and checkpoint move
+    /// in one transaction.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut bell = self.store.any_doorbell();
+        let mut loaded = false;
+        while !stop.is_cancelled() {
+            bell.mark_unchanged();
+            if !loaded {
+                match self.load().await {
+                    Ok(()) => loaded = true,
+                    Err(error) => warn(&error),
+                }
+            }
+            let left = if loaded {
+                self.pass(&stop).await
+            } else {
+                Left::Nothing
+            };
+            if left == Left::More {
+                continue;
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                rung = bell.changed() => if rung.is_ok() { continue },
+                () = tokio::time::sleep(SWEEP) => {}
+            }
+            match self.reopen().await {
+                Ok(true) => loaded = false,
+                Ok(false) => {}
+                Err(error) => warn(&error),
+            }
+        }
+    }
+
+    /// Reads the checkpoints. Projections that have seen a log which is not there any more are
+    /// dropped as a whole: which of their rows came from it cannot be told without its owner.
+    async fn load(&mut self) -> Result<(), RunError> {
+        let logs: Vec<LogId> = self.store.logs().iter().map(|log| log.id).collect();
+        self.standings = Standings::load(&self.views, &logs).await?;
+        Ok(())
+    }
+
+    async fn reopen(&self) -> Result<bool, RunError> {
+        let views = self.views.clone();
+        let reopened = tokio::task::spawn_blocking(move || views.reopen_if_gone());
+        Ok(reopened.await.map_err(|_| ViewsError::Interrupted)??)
+    }
+
+    /// Takes one page of each log that has one. So a long log does not hold up the others.
+    async fn pass(&mut self, stop: &CancellationToken) -> Left {
+        let mut left = Left::Nothing;
+        for log in self.store.logs() {
+            if stop.is_cancelled() {
+                return Left::Nothing;
+            }
+            match self.advance(&log).await {
+                Ok(Left::More) => left = Left::More,
+                Ok(Left::Nothing) => {}
+                // The sweep tries again.
+                Err(error) => warn(&error),
+            }
+        }
+        left
+    }
+
+    /// Takes one page of one log into every projection that wants it.
+    async fn advance(&mut self, log: &LogInfo) -> Result<Left, RunError> {
+        if !self.standings.meet(&self.views, log, &*self.store).await? {
+            return Ok(Left::Nothing);
+        }
+        let mut left = Left::Nothing;
+        for (pos, members) in self.standings.groups(log.id) {
+            let is_at_tail = pos == log.tail.pos;
+            let chain = if is_at_tail {
+                log.tail.chain
+            } else if pos < log.tail.pos {
+                self.chain_at(log.id, pos).await?
+            } else {
+                // The log is shorter than it was: no link fits.
+                ChainHash([0; 32])
+            };
+            let (mut same, other): (Vec<_>, Vec<_>) = members
+                .into_iter()
+                .partition(|member| member.checkpoint.chain == chain);
+            if !other.is_empty() {
+                tracing::warn!(log = %log.id, pos, "log has another history, views are built again");
+                let fresh = self.fresh(log, 0).await?;
+                let work = Work::clear(log.clone(), other, fresh);
+                left = self.fold(work).await?.max_with(left);
+            }
+            same.retain(|member| !self.standings.is_stopped(member));
+            if same.is_empty() || is_at_tail {
+                continue;
+            }
+            let page = self
+                .store
+                .read(log.id, pos, PAGE_EVENTS_MAX)
+                .await
+                .map_err(|source| RunError::Read {
+                    log: log.id,
+                    source,
+                })?;
+            if page.events.is_empty() {
+                continue;
+            }
+            let erasures = Erasures::find(&*self.store, log, pos, &same, &page.events)
+                .await
+                .map_err(|source| RunError::Read {
+                    log: log.id,
+                    source,
+                })?;
+            let fresh = self.fresh(log, erasures.to()).await?;
+            let work = Work {
+                log: log.clone(),
+                members: same,
+                events: page.events,
+                erasures,
+                fresh,
+            };
+            left = self.fold(work).await?.max_with(left);
+        }
+        Ok(left)
+    }
+
+    /// Does the work in one transaction and takes over what came of it.
+    async fn fold(&mut self, work: Work) -> Result<Left, RunError> {
+        let log = work.log.id;
+        let views = self.views.clone();
+        let folded = self
+            .views
+            .blocking(move |database| {
+                database.write(|connection| fold::fold(connection, views.projections(), work))
+            })
+            .await?;
+        match folded {
+            Folded::Moved(moved) => {
+                for (member, poison) in moved {
+                    self.standings.take(&self.views, member, poison);
+                }
+            }
+            Folded::Contended => {
+                tracing::info!(log = %log, "another runner keeps the same views");
+                self.standings.forget(log);
+            }
+        }
+        self.views.ring();
+        Ok(Left::More)
+    }
+
+    /// Where a projection stands that has seen nothing of a log.
+    async fn fresh(&self, log: &LogInfo, erased_to: u64) -> Result<Fresh, RunError> {
+        let chain = self.chain_at(log.id, 0).await?;
+        Ok(Fresh {
+            chain,
+            erased_to: erased_to.max(log.tail.pos),
+        })
+    }
+
+    async fn chain_at(&self, log: LogId, pos: u64) -> Result<ChainHash, RunError> {
+        self.store
+            .chain_at(log, pos)
+            .await
+            .map_err(|source| RunError::Read { log, source })
+    }
+}
+
+impl Left {
+    fn max_with(self, other: Self) -> Self {
+        if other == Self::More { other } else { self }
+    }
+}
+
+fn warn(error: &RunError) {
+    tracing::warn!(error = causes(error), "views are not kept up to date");
+}
+
+/// An error with its causes, on one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,161 @@
+//! The questions.
+
+use cocoonbox_events::LogId;
+use serde::de::DeserializeOwned;
+
+use crate::{
+    AgentRow, AuditRow, BoxRow, ItemRow, OperationEventRow, OperationRow, UsageTotals, row_key,
+    rows::{self, Rows, View},
+    views::{Views, ViewsError},
+};
+
+/// Rows with the token that the next ones follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paged<T> {
+    pub items: Vec<T>,
+    /// Give it back as `after`; `None` if there was nothing more.
+    pub next: Option<String>,
+}
+
+impl Views {
+    /// Returns the boxes of a user in order of their ids.
+    pub async fn boxes(&self, user: &str) -> Result<Vec<BoxRow>, ViewsError> {
+        self.all_of(View::Boxes, row_key::prefix(&[user])).await
+    }
+
+    /// Returns one box of a user.
+    pub async fn box_(&self, user: &str, id: &str) -> Result<Option<BoxRow>, ViewsError> {
+        let key = row_key::key(&[user, id]);
+        self.read(move |rows| rows::get(rows, View::Boxes, &key))
+            .await
+    }
+
+    /// Returns a box with the id of the user it belongs to.
+    pub async fn box_owner(&self, id: &str) -> Result<Option<(String, BoxRow)>, ViewsError> {
+        let id = id.to_owned();
+        self.read(move |rows| {
+            let owner: Option<String> = rows::get(rows, View::BoxOwners, &row_key::part(&id))?;
+            let Some(owner) = owner else {
+                return Ok(None);
+            };
+            let row = rows::get(rows, View::Boxes, &row_key::key(&[&owner, &id]))?;
+            Ok(row.map(|row| (owner, row)))
+        })
+        .await
+    }
+
+    /// Returns one operation of a user.
+    pub async fn operation(
+        &self,
+        user: &str,
+        id: &str,
+    ) -> Result<Option<OperationRow>, ViewsError> {
+        let key = row_key::key(&[user, id]);
+        self.read(move |rows| rows::get(rows, View::Operations, &key))
+            .await
+    }
+
+    /// Returns the steps of an operation behind a position of the account log.
+    pub async fn operation_events(
+        &self,
+        user: &str,
+        id: &str,
+        after_pos: u64,
+        limit: usize,
+    ) -> Result<Vec<OperationEventRow>, ViewsError> {
+        let prefix = row_key::prefix(&[user, id]);
+        let after = format!("{prefix}{}", row_key::pos(after_pos));
+        self.read(move |rows| {
+            let found = rows::scan(rows, View::OperationEvents, &prefix, Some(&after), limit)?;
+            Ok(found.into_iter().map(|(_, row)| row).collect())
+        })
+        .await
+    }
+
+    /// Returns the agents of a box in order of their ids.
+    pub async fn agents(&self, box_log: LogId) -> Result<Vec<AgentRow>, ViewsError> {
+        self.all_of(View::Agents, row_key::prefix(&[&row_key::log(box_log)]))
+            .await
+    }
+
+    /// Returns one agent of a box.
+    pub async fn agent(&self, box_log: LogId, agent: &str) -> Result<Option<AgentRow>, ViewsError> {
+        let key = row_key::key(&[&row_key::log(box_log), agent]);
+        self.read(move |rows| rows::get(rows, View::Agents, &key))
+            .await
+    }
+
+    /// Returns items of an agent's transcript, oldest first, behind the token `after`.
+    pub async fn transcript(
+        &self,
+        box_log: LogId,
+        agent: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Paged<ItemRow>, ViewsError> {
+        let prefix = row_key::prefix(&[&row_key::log(box_log), agent]);
+        self.page(View::Transcript, prefix, after, limit).await
+    }
+
+    /// Returns lines of a user's audit, oldest first, behind the token `after`.
+    pub async fn audit(
+        &self,
+        user: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Paged<AuditRow>, ViewsError> {
+        self.page(View::Audit, row_key::prefix(&[user]), after, limit)
+            .await
+    }
+
+    /// Returns what a user's boxes used, in order of day, box, vendor and model.
+    pub async fn usage(&self, user: &str) -> Result<Vec<UsageTotals>, ViewsError> {
+        self.all_of(View::Usage, row_key::prefix(&[user])).await
+    }
+
+    async fn all_of<T: DeserializeOwned + Send + 'static>(
+        &self,
+        view: View,
+        prefix: String,
+    ) -> Result<Vec<T>, ViewsError> {
+        self.read(move |rows| {
+            let found = rows::scan_all(rows, view, &prefix)?;
+            Ok(found.into_iter().map(|(_, row)| row).collect())
+        })
+        .await
+    }
+
+    /// A token is the part of a key behind the prefix. It comes from a client: whatever it holds, the
+    /// scan stays under the prefix.
+    async fn page<T: DeserializeOwned + Send + 'static>(
+        &self,
+        view: View,
+        prefix: String,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Paged<T>, ViewsError> {
+        let after = after.map(|token| format!("{prefix}{token}"));
+        self.read(move |rows| page(rows, view, &prefix, after.as_deref(), limit))
+            .await
+    }
+}
+
+fn page<T: DeserializeOwned>(
+    rows: &dyn Rows,
+    view: View,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Paged<T>, rows::Error> {
+    let limit = limit.clamp(1, rows::SCAN_ROWS_MAX);
+    let found: Vec<(String, T)> = rows::scan(rows, view, prefix, after, limit)?;
+    let next = found
+        .last()
+        .filter(|_| found.len() == limit)
+        .and_then(|(key, _)| key.strip_prefix(prefix))
+        .map(str::to_owned);
+    Ok(Paged {
+        items: found.into_iter().map(|(_, row)| row).collect(),
+        next,
+    })
+}
