@@ -3,11 +3,16 @@
 //! They lie in `keys.db`, sealed under `master.key`, apart from the log and its backups: destroying a
 //! user's key makes their history unreadable everywhere, while every chain still verifies.
 
+mod key_store;
+mod master;
+
 use std::fmt;
 
 use zeroize::Zeroizing;
 
 use crate::id::LogId;
+
+pub use self::key_store::{KeyStore, KeyStoreError};
 
 /// The key that one log's payloads are sealed with.
 #[derive(Clone)]

@@ -26,7 +26,7 @@ pub use chain::{ChainHash, PayloadHash};
 pub use clock::{Clock, Ids, ManualClock, SystemClock, SystemIds};
 pub use follow::Follower;
 pub use id::{CommandId, EventId, LogId, StreamName};
-pub use keys::{Keyring, LogKey, NoKeys, Sealing};
+pub use keys::{KeyStore, Keyring, LogKey, NoKeys, Sealing};
 pub use memory::MemoryStore;
 pub use offset_key::OffsetKey;
 pub use record::{Append, NewEvent, Recorded};

@@ -66,16 +66,11 @@ pub(crate) fn split(end: End, events: &[Recorded]) -> Result<usize, ReplicaError
             found: first.pos,
         });
     }
-    let mut next = first.pos.max(1);
-    for event in events {
-        if event.pos != next {
+    for (expected, event) in (first.pos.max(1)..).zip(events) {
+        if event.pos != expected {
             let found = event.pos;
-            return Err(ReplicaError::Broken(Break::Position {
-                expected: next,
-                found,
-            }));
+            return Err(ReplicaError::Broken(Break::Position { expected, found }));
         }
-        next += 1;
     }
     let held = usize::try_from(expected - first.pos).unwrap_or(usize::MAX);
     Ok(held.min(events.len()))
