@@ -28,7 +28,7 @@ pub use refusal::REASON_HEADER;
 pub use resolve::{Resolver, SystemResolver};
 pub use serve::{DoorServices, serve};
 
-pub(crate) use body::{Cut, empty, text};
+pub(crate) use body::{Cut, text};
 pub(crate) use headers::content_length;
 
 /// The name under which the gateway is reached from inside a box. It is in no DNS.

@@ -102,10 +102,17 @@ mod tests {
             assert!(!is_public_v4(at(first)), "{block}/{bits}");
             assert!(!is_public_v4(at(first + size - 1)), "{block}/{bits}");
             let neighbours = [first.checked_sub(1), Some(first + size)];
-            for next in neighbours.into_iter().flatten().filter(|bits| *bits >> 32 == 0) {
+            for next in neighbours
+                .into_iter()
+                .flatten()
+                .filter(|bits| *bits >> 32 == 0)
+            {
                 let next = at(next);
                 let known = ["224.0.0.0", "239.255.255.255", "240.0.0.0"];
-                assert!(is_public_v4(next) || known.contains(&next.to_string().as_str()), "{next}");
+                assert!(
+                    is_public_v4(next) || known.contains(&next.to_string().as_str()),
+                    "{next}"
+                );
             }
         }
     }

@@ -19,7 +19,9 @@ pub(crate) fn empty() -> Body {
 }
 
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
 }
 
 pub(crate) fn text(status: StatusCode, body: String) -> Response<Body> {

@@ -52,11 +52,18 @@ pub(crate) async fn reach(
         Host::Name(name) => look_up(services, lookups, target, name).await?,
     };
     for address in &addresses {
-        check(services, SocketAddr::new(*address, target.port), trusted, target)?;
+        check(
+            services,
+            SocketAddr::new(*address, target.port),
+            trusted,
+            target,
+        )?;
     }
     let stream = connect(services, target, &addresses).await?;
     // What the kernel says we are connected to is the last word.
-    let peer = stream.peer_addr().map_err(|_| Refusal::Unreachable(target.to_string()))?;
+    let peer = stream
+        .peer_addr()
+        .map_err(|_| Refusal::Unreachable(target.to_string()))?;
     check(services, peer, trusted, target)?;
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "nodelay not set");
@@ -73,7 +80,8 @@ fn check(
     let ip = canonical(address.ip());
     let own = |listening: &SocketAddr| {
         let same = canonical(listening.ip()) == ip;
-        listening.port() == address.port() && (same || listening.ip().is_unspecified() && is_own(ip))
+        listening.port() == address.port()
+            && (same || listening.ip().is_unspecified() && is_own(ip))
     };
     let allowed = trusted || is_public(ip) && !is_own(ip);
     if allowed && !services.own.iter().any(own) {

@@ -49,7 +49,13 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
 
 /// Returns the length that a message declares, if it declares one.
 pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
+    headers
+        .get(header::CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]

@@ -35,7 +35,9 @@ pub(crate) enum Refusal {
     Unreachable(String),
     #[error("`{0}` did not answer in time")]
     Timeout(String),
-    #[error("this box has {0} connections open, which is all it may have: close some and try again")]
+    #[error(
+        "this box has {0} connections open, which is all it may have: close some and try again"
+    )]
     Busy(usize),
 }
 

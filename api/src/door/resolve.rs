@@ -38,15 +38,16 @@ impl Resolver for SystemResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         let permit = Arc::clone(&self.lookups).acquire_owned().await;
         let permit = permit.map_err(io::Error::other)?;
-        // The dot keeps the host's search domains out: `db` must not become `db.corp.example`.
-        let name = format!("{name}.");
+        let name = name.to_owned();
         let look_up = move || {
             // Held by the thread, not by the caller: a caller that gave up has not freed the thread.
             let _permit = permit;
             let found = std::net::ToSocketAddrs::to_socket_addrs(&(name.as_str(), 0))?;
             Ok(found.map(|address| address.ip()).collect())
         };
-        tokio::task::spawn_blocking(look_up).await.map_err(io::Error::other)?
+        tokio::task::spawn_blocking(look_up)
+            .await
+            .map_err(io::Error::other)?
     }
 }
 
@@ -56,7 +57,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_systems_own_names_resolve() {
-        let found = SystemResolver::default().resolve("localhost").await.unwrap();
-        assert!(found.iter().all(IpAddr::is_loopback) && !found.is_empty(), "{found:?}");
+        let found = SystemResolver::default()
+            .resolve("localhost")
+            .await
+            .unwrap();
+        assert!(
+            found.iter().all(IpAddr::is_loopback) && !found.is_empty(),
+            "{found:?}"
+        );
     }
 }

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -177,21 +176,25 @@ impl Door {
             let answer = Arc::clone(&self).answer(request, Arc::clone(&slot));
             async { Ok::<_, Infallible>(answer.await) }
         });
-        let connection = http1::Builder::new()
+        let mut connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header)
             .max_buf_size(BUFFER_BYTES_MAX)
             .max_headers(HEADERS_MAX)
             .serve_connection(socket, service)
             .with_upgrades();
-        let mut connection = pin!(connection);
         let served = tokio::select! {
             () = self.stop.cancelled() => return,
             () = activity.idle(limits.connection_idle) => return,
-            served = connection.as_mut() => served,
+            served = &mut connection => served,
         };
         if let Err(error) = served {
             tracing::debug!(%error, r#box = self.channel.box_id, "door connection broke");
+            if ends_by_close.load(Ordering::Relaxed)
+                && let Some(parts) = connection.into_parts()
+            {
+                tunnel::reset_on_close(parts.io.inner().get_ref());
+            }
         }
     }
 

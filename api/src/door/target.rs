@@ -126,7 +126,9 @@ impl fmt::Display for Target {
 
 /// Returns whether a last label makes the whole host an IPv4 address, as browsers have it.
 fn is_number(label: &str) -> bool {
-    let hex = label.strip_prefix("0x").is_some_and(|h| h.bytes().all(|b| b.is_ascii_hexdigit()));
+    let hex = label
+        .strip_prefix("0x")
+        .is_some_and(|h| h.bytes().all(|b| b.is_ascii_hexdigit()));
     hex || label.bytes().all(|b| b.is_ascii_digit())
 }
 
@@ -136,7 +138,11 @@ fn parse_v4(name: &str) -> Option<Ipv4Addr> {
     let mut numbers = Vec::with_capacity(4);
     for label in name.split('.') {
         let number = if let Some(hex) = label.strip_prefix("0x") {
-            if hex.is_empty() { Some(0) } else { u64::from_str_radix(hex, 16).ok() }
+            if hex.is_empty() {
+                Some(0)
+            } else {
+                u64::from_str_radix(hex, 16).ok()
+            }
         } else if label.len() > 1 && label.starts_with('0') {
             u64::from_str_radix(label, 8).ok()
         } else {
@@ -153,7 +159,9 @@ fn parse_v4(name: &str) -> Option<Ipv4Addr> {
         return None;
     }
     let high = first.iter().fold(0, |high, number| high << 8 | number);
-    Some(Ipv4Addr::from_bits(u32::try_from(high << left_bits | last).ok()?))
+    Some(Ipv4Addr::from_bits(
+        u32::try_from(high << left_bits | last).ok()?,
+    ))
 }
 
 #[cfg(test)]
@@ -220,7 +228,8 @@ mod tests {
             "host:8o",
         ] {
             let read = parse(text);
-            let harmless = matches!(&read, Ok(Target { host: Host::Name(name), .. }) if name == "-.-");
+            let harmless =
+                matches!(&read, Ok(Target { host: Host::Name(name), .. }) if name == "-.-");
             assert!(read.is_err() || harmless, "{text}: {read:?}");
         }
     }
@@ -231,8 +240,14 @@ mod tests {
         assert!(target.is_gateway());
         assert!(parse("x.cocoonbox").unwrap().host.is_in_own_domain());
         assert!(!parse("cocoonbox.example").unwrap().host.is_in_own_domain());
-        assert_eq!(parse("Example.COM:8080").unwrap().to_string(), "example.com:8080");
-        assert_eq!(parse("0x7f.example").unwrap().to_string(), "0x7f.example:80");
+        assert_eq!(
+            parse("Example.COM:8080").unwrap().to_string(),
+            "example.com:8080"
+        );
+        assert_eq!(
+            parse("0x7f.example").unwrap().to_string(),
+            "0x7f.example:80"
+        );
     }
 
     proptest! {

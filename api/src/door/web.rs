@@ -50,7 +50,11 @@ pub(crate) async fn forward(
     });
     let answered = sender.send_request(request).await;
     let response = answered.map_err(|_| {
-        if activity.is_expired() { Refusal::Timeout(target.to_string()) } else { broken() }
+        if activity.is_expired() {
+            Refusal::Timeout(target.to_string())
+        } else {
+            broken()
+        }
     })?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         // Nobody asked: the request's upgrade header was not passed on.
@@ -65,11 +69,18 @@ pub(crate) async fn forward(
 
 /// Turns a proxy's request into an origin's. `Host` follows from the URI, whatever the box sent.
 fn readdress(request: &mut Request<Incoming>, target: &Target) -> Result<(), Refusal> {
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let path = request
+        .uri()
+        .path_and_query()
+        .map_or("/", |path| path.as_str());
     *request.uri_mut() = path.parse::<Uri>().map_err(|_| Refusal::OriginForm)?;
     *request.version_mut() = Version::HTTP_11;
     request.extensions_mut().clear();
-    let host = if target.port == 80 { target.host.to_string() } else { target.to_string() };
+    let host = if target.port == 80 {
+        target.host.to_string()
+    } else {
+        target.to_string()
+    };
     let host = HeaderValue::from_str(&host).map_err(|_| Refusal::OriginForm)?;
     let headers = request.headers_mut();
     strip(headers);

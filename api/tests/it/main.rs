@@ -1,0 +1,4 @@
+//! Integration tests of what runs outside the boxes.
+
+mod door;
+mod gateway;
