@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use cocoonbox_commands::{directory, user};
 use cocoonbox_events::{
-    AppendError, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, LogKind, Meta,
-    NewLog, OffsetKey, Store, StreamName, UserEvent,
+    AppendError, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, LogKind, Meta, NewLog,
+    OffsetKey, Store, StreamName, UserEvent,
 };
 
 use crate::{
@@ -62,17 +62,31 @@ pub enum AccountError {
 
 impl Accounts {
     pub fn new(store: Arc<dyn Store>, vault: Vault, ids: Arc<dyn Ids>) -> Self {
-        Self { store, vault, ids, system: OnceLock::new() }
+        Self {
+            store,
+            vault,
+            ids,
+            system: OnceLock::new(),
+        }
     }
 
     /// Opens the system log and finishes accounts that a crash left half made. Call once, first.
     pub async fn start(&self) -> Result<(), AccountError> {
-        let found = self.store.logs().into_iter().find(|log| log.kind == LogKind::System);
+        let found = self
+            .store
+            .logs()
+            .into_iter()
+            .find(|log| log.kind == LogKind::System);
         let id = found.map_or_else(|| LogId(self.ids.draw()), |log| log.id);
-        let log = NewLog { id, kind: LogKind::System, owner: String::new(), parent: None };
+        let log = NewLog {
+            id,
+            kind: LogKind::System,
+            owner: String::new(),
+            parent: None,
+        };
         self.store.open(log).await?;
         let _ = self.system.set(id);
-        for user in self.directory().await?.state.users.values() {
+        for user in self.directory().await?.state.users() {
             self.open_account(&user.user_id, user.account_log).await?;
             let created = user::Command::Create {
                 user_id: user.user_id.clone(),
@@ -81,7 +95,8 @@ impl Accounts {
             };
             let mut fold = Self::fold(&user.user_id, user.account_log)?;
             let meta = Self::meta(&format!("create {}", user.user_id), &Caller::Host);
-            fold.execute(&*self.store, &created, &meta, digest(&created)).await?;
+            fold.execute(&*self.store, &created, &meta, digest(&created))
+                .await?;
         }
         Ok(())
     }
@@ -97,7 +112,7 @@ impl Accounts {
             }
         };
         match self.account(&owner.user_id).await {
-            Ok(account) if account.state.token_is_live(&owner.token_id) => Caller::User {
+            Ok(account) if account.state.is_live(&owner.token_id) => Caller::User {
                 user_id: account.user_id,
                 token_id: owner.token_id,
                 admin: account.state.admin,
@@ -115,7 +130,11 @@ impl Accounts {
         let log = self.log_of(user_id)?;
         let mut fold = Self::fold(user_id, log)?;
         fold.refresh(&*self.store).await?;
-        Ok(Account { user_id: user_id.to_owned(), log, state: fold.state })
+        Ok(Account {
+            user_id: user_id.to_owned(),
+            log,
+            state: fold.state,
+        })
     }
 
     /// Returns a user's account log.
@@ -129,7 +148,7 @@ impl Accounts {
     /// Returns all users, by name.
     pub async fn list(&self) -> Result<Vec<Account>, AccountError> {
         let mut accounts = Vec::new();
-        for user in self.directory().await?.state.users.values() {
+        for user in self.directory().await?.state.users() {
             accounts.push(self.account(&user.user_id).await?);
         }
         accounts.sort_by(|a, b| a.state.name.cmp(&b.state.name));
@@ -139,10 +158,13 @@ impl Accounts {
     /// Makes the first admin, or finds them, and issues a token.
     pub async fn bootstrap(&self, name: &str, label: &str) -> Result<Issued, AccountError> {
         let directory = self.directory().await?;
-        let first = directory.state.users.values().find(|user| user.admin);
+        let first = directory.state.users().find(|user| user.admin);
         let user_id = match first {
             Some(user) => user.user_id.clone(),
-            None => self.add(name, true, CommandId(self.ids.draw()), &Caller::Host).await?,
+            None => {
+                self.add(name, true, CommandId(self.ids.draw()), &Caller::Host)
+                    .await?
+            }
         };
         self.issue(&user_id, label, &Caller::Host).await
     }
@@ -169,11 +191,18 @@ impl Accounts {
     ) -> Result<Issued, AccountError> {
         let token_id = format!("t{}", &self.ids.draw().simple().to_string()[20..]);
         let token = self.vault.issue(&token_id, user_id)?;
-        let command =
-            user::Command::IssueToken { token_id: token_id.clone(), label: label.to_owned() };
+        let command = user::Command::IssueToken {
+            token_id: token_id.clone(),
+            label: label.to_owned(),
+        };
         let executed = self.execute(user_id, &command, caller).await?;
         let account = self.account(user_id).await?;
-        Ok(Issued { account, token_id, token, key: executed.key })
+        Ok(Issued {
+            account,
+            token_id,
+            token,
+            key: executed.key,
+        })
     }
 
     /// Revokes a token: the log first, since it decides, then the vault.
@@ -183,7 +212,9 @@ impl Accounts {
         token_id: &str,
         caller: &Caller,
     ) -> Result<OffsetKey, AccountError> {
-        let command = user::Command::RevokeToken { token_id: token_id.to_owned() };
+        let command = user::Command::RevokeToken {
+            token_id: token_id.to_owned(),
+        };
         let executed = self.execute(user_id, &command, caller).await?;
         self.vault.forget(token_id)?;
         Ok(executed.key)
@@ -196,9 +227,14 @@ impl Accounts {
         caller: &Caller,
     ) -> Result<Executed<UserEvent>, AccountError> {
         let mut fold = Self::fold(user_id, self.log_of(user_id)?)?;
-        let meta =
-            Meta { command: CommandId(self.ids.draw()), actor: caller.actor(), cause: None };
-        Ok(fold.execute(&*self.store, command, &meta, digest(command)).await?)
+        let meta = Meta {
+            command: CommandId(self.ids.draw()),
+            actor: caller.actor(),
+            cause: None,
+        };
+        Ok(fold
+            .execute(&*self.store, command, &meta, digest(command))
+            .await?)
     }
 
     async fn add(
@@ -217,26 +253,45 @@ impl Accounts {
             account_log,
             admin,
         };
-        let meta = Meta { command, actor: caller.actor(), cause: None };
+        let meta = Meta {
+            command,
+            actor: caller.actor(),
+            cause: None,
+        };
         let mut directory = self.directory().await?;
-        directory.execute(&*self.store, &add, &meta, digest(&add)).await?;
+        directory
+            .execute(&*self.store, &add, &meta, digest(&add))
+            .await?;
         self.open_account(&user_id, account_log).await?;
-        let create =
-            user::Command::Create { user_id: user_id.clone(), name: name.to_owned(), admin };
+        let create = user::Command::Create {
+            user_id: user_id.clone(),
+            name: name.to_owned(),
+            admin,
+        };
         let mut fold = Self::fold(&user_id, account_log)?;
         let meta = Self::meta(&format!("create {user_id}"), caller);
-        fold.execute(&*self.store, &create, &meta, digest(&create)).await?;
+        fold.execute(&*self.store, &create, &meta, digest(&create))
+            .await?;
         Ok(user_id)
     }
 
     async fn open_account(&self, user_id: &str, id: LogId) -> Result<(), AccountError> {
-        let log = NewLog { id, kind: LogKind::Account, owner: user_id.to_owned(), parent: None };
+        let log = NewLog {
+            id,
+            kind: LogKind::Account,
+            owner: user_id.to_owned(),
+            parent: None,
+        };
         self.store.open(log).await?;
         Ok(())
     }
 
     async fn directory(&self) -> Result<Fold<directory::State>, AccountError> {
-        let system = self.system.get().copied().expect("`start` opens the system log first");
+        let system = self
+            .system
+            .get()
+            .copied()
+            .expect("`start` opens the system log first");
         let mut fold = Fold::new(system, StreamName::new("directory")?);
         fold.refresh(&*self.store).await?;
         Ok(fold)
@@ -248,7 +303,11 @@ impl Accounts {
 
     fn meta(step: &str, caller: &Caller) -> Meta {
         let command = CommandId::derive(b"accounts", step);
-        Meta { command, actor: caller.actor(), cause: None }
+        Meta {
+            command,
+            actor: caller.actor(),
+            cause: None,
+        }
     }
 }
 

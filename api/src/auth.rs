@@ -16,7 +16,11 @@ use crate::{accounts::Accounts, status};
 /// Whoever sent a request, as far as the edge could tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    User { user_id: String, token_id: String, admin: bool },
+    User {
+        user_id: String,
+        token_id: String,
+        admin: bool,
+    },
     /// Over the unix socket, as the user that the api runs as, or root.
     Host,
     /// No token, or one that opens nothing. Most calls refuse it.
@@ -45,7 +49,11 @@ pub async fn identify(
         .headers()
         .get(http::header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("bearer ")));
+        .and_then(|value| {
+            value
+                .strip_prefix("Bearer ")
+                .or_else(|| value.strip_prefix("bearer "))
+        });
     let host = request.extensions().get::<HostConnection>().is_some();
     let caller = match token {
         Some(token) => accounts.caller(token).await,
@@ -58,7 +66,10 @@ pub async fn identify(
 
 impl Caller {
     pub fn of(extensions: &Extensions) -> Self {
-        extensions.get::<Self>().cloned().unwrap_or(Self::Nobody(Denied::NoToken))
+        extensions
+            .get::<Self>()
+            .cloned()
+            .unwrap_or(Self::Nobody(Denied::NoToken))
     }
 
     /// Returns the user's id, or refuses.
@@ -78,9 +89,11 @@ impl Caller {
     pub fn admin(&self) -> Result<(), Status> {
         match self {
             Self::Host | Self::User { admin: true, .. } => Ok(()),
-            Self::User { .. } => {
-                Err(status::status(Code::PermissionDenied, "ADMINS_ONLY", "only admins may do this"))
-            }
+            Self::User { .. } => Err(status::status(
+                Code::PermissionDenied,
+                "ADMINS_ONLY",
+                "only admins may do this",
+            )),
             Self::Nobody(denied) => Err(denied.status()),
         }
     }
@@ -99,12 +112,14 @@ impl Caller {
 
     pub fn actor(&self) -> Actor {
         match self {
-            Self::User { user_id, .. } => {
-                Actor { kind: actor::Kind::User.into(), id: user_id.clone() }
-            }
-            Self::Host | Self::Nobody(_) => {
-                Actor { kind: actor::Kind::Host.into(), id: String::new() }
-            }
+            Self::User { user_id, .. } => Actor {
+                kind: actor::Kind::User.into(),
+                id: user_id.clone(),
+            },
+            Self::Host | Self::Nobody(_) => Actor {
+                kind: actor::Kind::Host.into(),
+                id: String::new(),
+            },
         }
     }
 }
@@ -122,9 +137,11 @@ impl Denied {
                 "TOKEN_INVALID",
                 "this token is unknown or was revoked",
             ),
-            Self::Unavailable => {
-                status::status(Code::Unavailable, "UNAVAILABLE", "tokens cannot be checked now")
-            }
+            Self::Unavailable => status::status(
+                Code::Unavailable,
+                "UNAVAILABLE",
+                "tokens cannot be checked now",
+            ),
         }
     }
 }

@@ -10,11 +10,11 @@ use std::{
 use cocoonbox_commands::boxes::{self, Command};
 use cocoonbox_events::{CommandId, Fold, Ids, LogId, Meta, OffsetKey, Store, StreamName};
 use cocoonbox_machines::{BoxId, machine};
-use cocoonbox_projections::{ViewError, Views};
+use cocoonbox_projections::{BoxRow, OperationEventRow, Views, ViewsError};
 use cocoonbox_proto::control::v1::{
     Box as BoxMessage, BoxRef, EnsureRequest, Flavor, GetBoxRequest, ListBoxesRequest,
-    ListBoxesResponse, Operation, OperationEvent, Phase, Promises, WatchBoxesRequest,
-    WatchRequest, boxes_server,
+    ListBoxesResponse, Operation, OperationEvent, Phase, Promises, WatchBoxesRequest, WatchRequest,
+    boxes_server,
 };
 use futures::Stream;
 use tokio_util::sync::CancellationToken;
@@ -75,16 +75,28 @@ impl boxes_server::Boxes for Boxes {
         let rows = self.views.boxes(&user).await.map_err(view)?;
         let derived = |step| CommandId::derive(command.as_bytes(), step);
         let box_id = if request.box_id.is_empty() {
-            let name = if request.name.is_empty() { NAME_DEFAULT } else { &request.name };
-            let found = rows.iter().find(|b| b.name == name && b.flavor == i32::from(flavor));
+            let name = if request.name.is_empty() {
+                NAME_DEFAULT
+            } else {
+                &request.name
+            };
+            let found = rows
+                .iter()
+                .find(|b| b.name == name && b.flavor == i32::from(flavor));
             if found.is_none() && rows.len() >= self.boxes_per_user {
                 return Err(status::status(
                     Code::ResourceExhausted,
                     "TOO_MANY_BOXES",
-                    format!("you have {} boxes, the most allowed; delete one", rows.len()),
+                    format!(
+                        "you have {} boxes, the most allowed; delete one",
+                        rows.len()
+                    ),
                 ));
             }
-            found.map_or_else(|| format!("b{}", &derived("box id").to_string()[16..]), |b| b.id.clone())
+            found.map_or_else(
+                || format!("b{}", &derived("box id").to_string()[16..]),
+                |b| b.id.clone(),
+            )
         } else {
             let known = rows.iter().any(|b| b.id == request.box_id);
             if !known {
@@ -92,7 +104,11 @@ impl boxes_server::Boxes for Boxes {
             }
             request.box_id.clone()
         };
-        let name = if request.name.is_empty() { NAME_DEFAULT } else { &request.name };
+        let name = if request.name.is_empty() {
+            NAME_DEFAULT
+        } else {
+            &request.name
+        };
         let ensure = Command::Ensure {
             box_id: box_id.clone(),
             flavor: u32::try_from(i32::from(flavor)).unwrap_or_default(),
@@ -101,7 +117,9 @@ impl boxes_server::Boxes for Boxes {
             user_id: user.clone(),
             operation_id: operation_id(command),
         };
-        let key = self.execute(log, &box_id, &ensure, command, &caller).await?;
+        let key = self
+            .execute(log, &box_id, &ensure, command, &caller)
+            .await?;
         self.answer(&user, &box_id, key).await.map(Response::new)
     }
 
@@ -112,7 +130,7 @@ impl boxes_server::Boxes for Boxes {
         self.at_least(user, &request.at_least).await?;
         let row = self.views.box_(user, &request.box_id).await.map_err(view)?;
         let row = row.ok_or_else(|| no_such_box(&request.box_id))?;
-        Ok(Response::new(self.complete(row)))
+        Ok(Response::new(self.complete(row.into())))
     }
 
     async fn list(
@@ -136,7 +154,11 @@ impl boxes_server::Boxes for Boxes {
         let log = self.log(&user)?;
         let from = &request.get_ref().from_offset;
         let seen = stream::position(&*self.store, log, from).await?;
-        let known = if from.is_empty() { None } else { Some(self.snapshot(&user).await?.0.boxes) };
+        let known = if from.is_empty() {
+            None
+        } else {
+            Some(self.snapshot(&user).await?.0.boxes)
+        };
         // With an offset that is already past the last change the first list waits for a change.
         let known = known.filter(|boxes| boxes.iter().all(|b| position_of(b) <= seen));
         let watcher = Watcher {
@@ -176,7 +198,13 @@ impl boxes_server::Boxes for Boxes {
         let after = stream::position(&*self.store, log, &request.from_offset).await?;
         self.catch_up(log).await?;
         let id = request.operation_id;
-        if self.views.operation(&user, &id).await.map_err(view)?.is_none() {
+        if self
+            .views
+            .operation(&user, &id)
+            .await
+            .map_err(view)?
+            .is_none()
+        {
             return Err(status::with(
                 Code::NotFound,
                 "NO_SUCH_OPERATION",
@@ -210,22 +238,40 @@ impl Boxes {
         let request = request.into_inner();
         let log = self.log(&user)?;
         self.catch_up(log).await?;
-        if self.views.box_(&user, &request.box_id).await.map_err(view)?.is_none() {
+        if self
+            .views
+            .box_(&user, &request.box_id)
+            .await
+            .map_err(view)?
+            .is_none()
+        {
             return Err(no_such_box(&request.box_id));
         }
         let command = command_id(&request.command_id, &*self.ids)?;
-        let key = self.execute(log, &request.box_id, &make(command), command, &caller).await?;
-        self.views.at_least(&key, AT_LEAST).await.map_err(|_| behind())?;
-        let row = self.views.operation(&user, &operation_id(command)).await.map_err(view)?;
+        let key = self
+            .execute(log, &request.box_id, &make(command), command, &caller)
+            .await?;
+        self.views
+            .at_least(&key, AT_LEAST)
+            .await
+            .map_err(|_| behind())?;
+        let row = self
+            .views
+            .operation(&user, &operation_id(command))
+            .await
+            .map_err(view)?;
         // No row of this command: the box was there already, nothing had to be done.
-        Ok(Response::new(row.unwrap_or_else(|| Operation {
-            id: String::new(),
-            box_id: request.box_id,
-            phase: Phase::Done.into(),
-            detail: "nothing to do".into(),
-            offset_key: key.to_string(),
-            kind: kind.to_owned(),
-        })))
+        Ok(Response::new(row.map_or_else(
+            || Operation {
+                id: String::new(),
+                box_id: request.box_id,
+                phase: Phase::Done.into(),
+                detail: "nothing to do".into(),
+                offset_key: key.to_string(),
+                kind: kind.to_owned(),
+            },
+            Into::into,
+        )))
     }
 
     async fn execute(
@@ -240,7 +286,11 @@ impl Boxes {
         let stream = StreamName::new(format!("box/{box_id}"))
             .map_err(|e| status::bad_field("box_id", e.to_string()))?;
         let mut fold = Fold::<boxes::State>::new(log, stream);
-        let meta = Meta { command: id, actor: caller.actor(), cause: None };
+        let meta = Meta {
+            command: id,
+            actor: caller.actor(),
+            cause: None,
+        };
         let digest = *blake3::hash(format!("{command:?}").as_bytes()).as_bytes();
         let executed = fold.execute(&*self.store, command, &meta, digest).await;
         let executed = executed.map_err(|error| status::from_execute(error, rejected))?;
@@ -248,16 +298,23 @@ impl Boxes {
     }
 
     async fn answer(&self, user: &str, id: &str, key: OffsetKey) -> Result<BoxMessage, Status> {
-        self.views.at_least(&key, AT_LEAST).await.map_err(|_| behind())?;
+        self.views
+            .at_least(&key, AT_LEAST)
+            .await
+            .map_err(|_| behind())?;
         let row = self.views.box_(user, id).await.map_err(view)?;
-        row.map(|row| self.complete(row)).ok_or_else(|| no_such_box(id))
+        row.map(|row| self.complete(row.into()))
+            .ok_or_else(|| no_such_box(id))
     }
 
     /// Waits until the views have seen all that this user's log holds now.
     async fn catch_up(&self, log: LogId) -> Result<(), Status> {
         let tail = self.store.tail(log).map_err(status::from_read)?;
         let key = OffsetKey::new(log, tail.pos, tail.chain);
-        self.views.at_least(&key, AT_LEAST).await.map_err(|_| behind())
+        self.views
+            .at_least(&key, AT_LEAST)
+            .await
+            .map_err(|_| behind())
     }
 
     async fn at_least(&self, user: &str, key: &str) -> Result<(), Status> {
@@ -266,8 +323,15 @@ impl Boxes {
         }
         let log = self.log(user)?;
         let pos = stream::position(&*self.store, log, key).await?;
-        let chain = self.store.chain_at(log, pos).await.map_err(status::from_read)?;
-        let reached = self.views.at_least(&OffsetKey::new(log, pos, chain), AT_LEAST).await;
+        let chain = self
+            .store
+            .chain_at(log, pos)
+            .await
+            .map_err(status::from_read)?;
+        let reached = self
+            .views
+            .at_least(&OffsetKey::new(log, pos, chain), AT_LEAST)
+            .await;
         reached.map_err(|_| behind())
     }
 
@@ -294,7 +358,10 @@ impl Boxes {
     }
 
     fn ensure_lock(&self, user: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self.ensuring.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut locks = self
+            .ensuring
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         locks.retain(|_, lock| Arc::strong_count(lock) > 1);
         locks.entry(user.to_owned()).or_default().clone()
     }
@@ -314,10 +381,19 @@ impl Reader {
     /// The list, with the position up to which it is sure to have seen the account log.
     async fn snapshot(&self, user: &str) -> Result<(ListBoxesResponse, u64), Status> {
         let log = log_of(&self.accounts, user)?;
-        let pos = self.views.checkpoint("boxes", log).await.map_err(view)?.unwrap_or(0);
-        let chain = self.store.chain_at(log, pos).await.map_err(status::from_read)?;
+        let pos = self
+            .views
+            .checkpoint("boxes", log)
+            .await
+            .map_err(view)?
+            .map_or(0, |checkpoint| checkpoint.pos);
+        let chain = self
+            .store
+            .chain_at(log, pos)
+            .await
+            .map_err(status::from_read)?;
         let rows = self.views.boxes(user).await.map_err(view)?;
-        let complete = |row| complete(row, self.promises, &self.image);
+        let complete = |row: BoxRow| complete(row.into(), self.promises, &self.image);
         let list = ListBoxesResponse {
             boxes: rows.into_iter().map(complete).collect(),
             offset_key: OffsetKey::new(log, pos, chain).to_string(),
@@ -365,7 +441,7 @@ struct Steps {
     user: String,
     id: String,
     after: u64,
-    ready: std::vec::IntoIter<(u64, OperationEvent)>,
+    ready: std::vec::IntoIter<OperationEventRow>,
     ended: bool,
     changed: tokio::sync::watch::Receiver<u64>,
     stop: CancellationToken,
@@ -385,8 +461,9 @@ impl Steps {
 
     async fn next(&mut self) -> Result<Option<OperationEvent>, Status> {
         loop {
-            if let Some((pos, step)) = self.ready.next() {
-                self.after = pos;
+            if let Some(row) = self.ready.next() {
+                self.after = row.pos;
+                let step = OperationEvent::from(row);
                 self.ended = matches!(step.phase(), Phase::Done | Phase::FailedPhase);
                 return Ok(Some(step));
             }
@@ -394,14 +471,19 @@ impl Steps {
                 return Ok(None);
             }
             self.changed.mark_unchanged();
-            let read =
-                self.views.operation_events(&self.user, &self.id, self.after, STEPS_PAGE).await;
+            let read = self
+                .views
+                .operation_events(&self.user, &self.id, self.after, STEPS_PAGE)
+                .await;
             let steps = read.map_err(view)?;
             if steps.is_empty() {
                 // Resumed behind the last step of an operation that has ended: nothing is left.
-                let row = self.views.operation(&self.user, &self.id).await.map_err(view)?;
-                let over = |row: &Operation| matches!(row.phase(), Phase::Done | Phase::FailedPhase);
-                if row.as_ref().is_some_and(over) {
+                let row = self
+                    .views
+                    .operation(&self.user, &self.id)
+                    .await
+                    .map_err(view)?;
+                if row.is_some_and(|row| row.ended) {
                     return Ok(None);
                 }
                 wait(&mut self.changed, &self.stop).await?;
@@ -449,7 +531,9 @@ fn complete(mut row: BoxMessage, promises: machine::Promises, image: &str) -> Bo
 }
 
 fn position_of(row: &BoxMessage) -> u64 {
-    row.offset_key.parse::<OffsetKey>().map_or(u64::MAX, |key| key.pos)
+    row.offset_key
+        .parse::<OffsetKey>()
+        .map_or(u64::MAX, |key| key.pos)
 }
 
 fn operation_id(command: CommandId) -> String {
@@ -464,7 +548,7 @@ fn behind() -> Status {
     )
 }
 
-fn view(error: ViewError) -> Status {
+fn view(error: ViewsError) -> Status {
     status::internal(&error)
 }
 

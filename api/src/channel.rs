@@ -64,7 +64,10 @@ impl BoxChannel {
         let connector = tower::service_fn(move |_: Uri| {
             let (machines, id, wake) = (machines.clone(), id.clone(), wake.clone());
             async move {
-                let stream = machines.dial(&id, &wake, AGENT_PORT).await.map_err(io::Error::other)?;
+                let stream = machines
+                    .dial(&id, &wake, AGENT_PORT)
+                    .await
+                    .map_err(io::Error::other)?;
                 stream.set_nodelay(true)?;
                 Ok::<_, io::Error>(TokioIo::new(stream))
             }
@@ -87,14 +90,17 @@ impl BoxChannel {
 
     /// Signs the edge's word for one call.
     pub fn credential(&self) -> String {
-        self.signer.sign(&self.box_id, &self.wake_id, self.clock.now_us())
+        self.signer
+            .sign(&self.box_id, &self.wake_id, self.clock.now_us())
     }
 
     /// Adds the credential to a call of the api's own.
     pub fn sign<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         if let Ok(value) = self.credential().parse() {
-            request.metadata_mut().insert(crate::credential::HEADER, value);
+            request
+                .metadata_mut()
+                .insert(crate::credential::HEADER, value);
         }
         request
     }
@@ -102,18 +108,31 @@ impl BoxChannel {
 
 impl Channels {
     pub fn get(&self, box_id: &str) -> Option<BoxChannel> {
-        self.open.read().unwrap_or_else(std::sync::PoisonError::into_inner).get(box_id).cloned()
+        self.open
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get(box_id)
+            .cloned()
     }
 
     pub fn insert(&self, channel: BoxChannel) {
-        let mut open = self.open.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut open = self
+            .open
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         open.insert(channel.box_id.clone(), channel);
     }
 
     /// Removes the channel of this life; a later one is left alone.
     pub fn remove(&self, box_id: &str, wake_id: &str) {
-        let mut open = self.open.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if open.get(box_id).is_some_and(|channel| channel.wake_id == wake_id) {
+        let mut open = self
+            .open
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if open
+            .get(box_id)
+            .is_some_and(|channel| channel.wake_id == wake_id)
+        {
             open.remove(box_id);
         }
     }

@@ -9,7 +9,10 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::gateway::{GatewayConfig, Secret, Vendor};
+use crate::{
+    door::WebPolicy,
+    gateway::{GatewayConfig, Secret, Vendor},
+};
 
 /// One port for everything a client needs.
 pub const LISTEN: &str = "127.0.0.1:8750";
@@ -100,19 +103,48 @@ pub enum ConfigError {
     },
     #[error("model wire `{0}` is neither `anthropic` nor `openai`")]
     Wire(String),
+    #[error("web destination `{0}` is not of the form host:port")]
+    Destination(String),
     #[error("base url `{0}` does not begin with http:// or https://")]
     BaseUrl(String),
 }
 
 impl Default for Web {
     fn default() -> Self {
-        Self { enabled: true, allow: Vec::new() }
+        Self {
+            enabled: true,
+            allow: Vec::new(),
+        }
     }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { memory_bytes: 2 << 30, cpu_millis: 2_000, pids: 1_024, boxes_per_user: 20 }
+        Self {
+            memory_bytes: 2 << 30,
+            cpu_millis: 2_000,
+            pids: 1_024,
+            boxes_per_user: 20,
+        }
+    }
+}
+
+impl Web {
+    /// Reads the allowed destinations.
+    pub fn policy(&self) -> Result<WebPolicy, ConfigError> {
+        let destination = |text: &String| {
+            let (host, port) = text.rsplit_once(':')?;
+            let host = host.trim_matches(['[', ']']);
+            Some((host.to_owned(), port.parse().ok()?)).filter(|(host, _)| !host.is_empty())
+        };
+        let allow = self.allow.iter();
+        let allow = allow
+            .map(|text| destination(text).ok_or_else(|| ConfigError::Destination(text.clone())))
+            .collect::<Result<_, _>>()?;
+        Ok(WebPolicy {
+            enabled: self.enabled,
+            allow,
+        })
     }
 }
 
@@ -122,7 +154,9 @@ fn output_tokens_max() -> u32 {
 
 /// Returns the folder for data when none is given (XDG Base Directory Specification).
 pub fn default_data(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
-    let share = env("XDG_DATA_HOME").filter(|dir| dir.starts_with('/')).map(PathBuf::from);
+    let share = env("XDG_DATA_HOME")
+        .filter(|dir| dir.starts_with('/'))
+        .map(PathBuf::from);
     let home = || PathBuf::from(env("HOME").unwrap_or_else(|| "/root".into())).join(".local/share");
     share.unwrap_or_else(home).join("cocoonbox")
 }
@@ -132,11 +166,20 @@ impl File {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(source) => return Err(ConfigError::Read { path: path.into(), source }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(source) => {
+                return Err(ConfigError::Read {
+                    path: path.into(),
+                    source,
+                });
+            }
         };
-        toml::from_str(&text)
-            .map_err(|source| ConfigError::Parse { path: path.into(), source: Box::new(source) })
+        toml::from_str(&text).map_err(|source| ConfigError::Parse {
+            path: path.into(),
+            source: Box::new(source),
+        })
     }
 
     /// Brings in what the environment says: vendors' usual names for keys and base URLs, and
@@ -167,7 +210,10 @@ impl File {
             return Err(ConfigError::Wire(model.wire));
         }
         let configured = anthropic.is_some() || openai.is_some();
-        Ok((GatewayConfig { anthropic, openai }, configured.then_some(model)))
+        Ok((
+            GatewayConfig { anthropic, openai },
+            configured.then_some(model),
+        ))
     }
 }
 
@@ -183,7 +229,10 @@ fn vendor(
         (Some(key), _) => Some(key),
         (None, Some(path)) => Some(
             std::fs::read_to_string(path)
-                .map_err(|source| ConfigError::Read { path: path.clone(), source })?
+                .map_err(|source| ConfigError::Read {
+                    path: path.clone(),
+                    source,
+                })?
                 .trim()
                 .to_owned(),
         ),
@@ -197,8 +246,14 @@ fn vendor(
     if !base_url.starts_with("http://") && !base_url.starts_with("https://") {
         return Err(ConfigError::BaseUrl(base_url));
     }
-    let base_url = base_url.trim_end_matches('/').trim_end_matches("/v1").to_owned();
-    Ok(Some(Vendor { base_url, key: Secret::new(key.unwrap_or_default()) }))
+    let base_url = base_url
+        .trim_end_matches('/')
+        .trim_end_matches("/v1")
+        .to_owned();
+    Ok(Some(Vendor {
+        base_url,
+        key: Secret::new(key.unwrap_or_default()),
+    }))
 }
 
 #[cfg(test)]
@@ -207,7 +262,10 @@ mod tests {
 
     fn resolve(pairs: &[(&str, &str)]) -> (GatewayConfig, Option<Model>) {
         let env = |key: &str| {
-            pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned())
+            pairs
+                .iter()
+                .find(|(name, _)| *name == key)
+                .map(|(_, value)| (*value).to_owned())
         };
         File::default().resolve(&env).unwrap()
     }
@@ -215,14 +273,20 @@ mod tests {
     #[test]
     fn keys_choose_the_wire() {
         assert!(resolve(&[]).1.is_none());
-        assert_eq!(resolve(&[("OPENAI_API_KEY", "k")]).1.unwrap().wire, "openai");
+        assert_eq!(
+            resolve(&[("OPENAI_API_KEY", "k")]).1.unwrap().wire,
+            "openai"
+        );
         let both = resolve(&[("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")]);
         assert_eq!(both.1.unwrap().wire, "anthropic");
     }
 
     #[test]
     fn a_base_url_is_taken_with_or_without_version() {
-        let vendor = resolve(&[("OPENAI_BASE_URL", "http://127.0.0.1:1/v1/")]).0.openai.unwrap();
+        let vendor = resolve(&[("OPENAI_BASE_URL", "http://127.0.0.1:1/v1/")])
+            .0
+            .openai
+            .unwrap();
         assert_eq!(vendor.base_url, "http://127.0.0.1:1");
     }
 

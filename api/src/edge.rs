@@ -40,7 +40,7 @@ pub struct Edge {
 /// Forwards whatever no service of the api's own has taken.
 pub async fn forward(State(edge): State<Arc<Edge>>, request: Request<Body>) -> Response {
     let result = edge.route(request).await;
-    result.unwrap_or_else(|status| status.into_http())
+    result.unwrap_or_else(Status::into_http)
 }
 
 impl Edge {
@@ -59,7 +59,11 @@ impl Edge {
     async fn route(&self, request: Request<Body>) -> Result<Response, Status> {
         let path = request.uri().path().to_owned();
         if !path.starts_with(AGENT_PREFIX) {
-            return Err(status::status(Code::Unimplemented, "NO_SUCH_METHOD", "no such method"));
+            return Err(status::status(
+                Code::Unimplemented,
+                "NO_SUCH_METHOD",
+                "no such method",
+            ));
         }
         let caller = Caller::of(request.extensions());
         let box_id = self.authorise(&caller, request.headers()).await?;
@@ -75,11 +79,7 @@ impl Edge {
     }
 }
 
-async fn send(
-    channel: BoxChannel,
-    request: Request<Body>,
-    path: &str,
-) -> Result<Response, Status> {
+async fn send(channel: BoxChannel, request: Request<Body>, path: &str) -> Result<Response, Status> {
     let (parts, body) = request.into_parts();
     let mut forwarded = Request::new(tonic::body::Body::new(body));
     *forwarded.method_mut() = parts.method;
@@ -92,29 +92,43 @@ async fn send(
         .map_err(|error| status::internal(&error))?;
     for name in PASSED {
         if let Some(value) = parts.headers.get(name) {
-            forwarded.headers_mut().insert(HeaderName::from_static(name), value.clone());
+            forwarded
+                .headers_mut()
+                .insert(HeaderName::from_static(name), value.clone());
         }
     }
-    let credential = HeaderValue::from_str(&channel.credential())
-        .map_err(|error| status::internal(&error))?;
-    forwarded.headers_mut().insert(HeaderName::from_static(credential::HEADER), credential);
-    let answer = channel.transport.oneshot(forwarded).await.map_err(|error| {
-        tracing::debug!(%error, "box did not answer");
-        status::with(
-            Code::Unavailable,
-            "BOX_UNREACHABLE",
-            "the box does not answer right now; try again",
-            &[("box_id", &channel.box_id)],
-        )
-    })?;
+    let credential =
+        HeaderValue::from_str(&channel.credential()).map_err(|error| status::internal(&error))?;
+    forwarded
+        .headers_mut()
+        .insert(HeaderName::from_static(credential::HEADER), credential);
+    let answer = channel
+        .transport
+        .oneshot(forwarded)
+        .await
+        .map_err(|error| {
+            tracing::debug!(%error, "box did not answer");
+            status::with(
+                Code::Unavailable,
+                "BOX_UNREACHABLE",
+                "the box does not answer right now; try again",
+                &[("box_id", &channel.box_id)],
+            )
+        })?;
     Ok(answer.map(Body::new))
 }
 
 /// Reads the box id from the metadata.
 pub fn box_id(headers: &HeaderMap) -> Result<String, Status> {
-    let value = headers.get(BOX_ID).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let value = headers
+        .get(BOX_ID)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     if value.is_empty() {
-        return Err(status::bad_field(BOX_ID, "name the box in metadata `box_id`"));
+        return Err(status::bad_field(
+            BOX_ID,
+            "name the box in metadata `box_id`",
+        ));
     }
     cocoonbox_machines::BoxId::new(value)
         .map(|id| id.to_string())
@@ -122,7 +136,12 @@ pub fn box_id(headers: &HeaderMap) -> Result<String, Status> {
 }
 
 pub fn no_such_box(box_id: &str) -> Status {
-    status::with(Code::NotFound, "NO_SUCH_BOX", "you have no such box", &[("box_id", box_id)])
+    status::with(
+        Code::NotFound,
+        "NO_SUCH_BOX",
+        "you have no such box",
+        &[("box_id", box_id)],
+    )
 }
 
 fn asleep(box_id: &str) -> Status {

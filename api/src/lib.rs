@@ -18,6 +18,7 @@ pub mod server;
 pub mod session;
 pub mod status;
 pub mod stream;
+pub mod usage;
 pub mod users;
 pub mod vault;
 

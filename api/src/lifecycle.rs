@@ -90,8 +90,14 @@ impl Lifecycle {
             if after >= log.tail.pos {
                 return Ok(());
             }
-            let page = self.context.store.read(log.id, after, limits::PAGE_EVENTS_MAX).await?;
-            let Some(last) = page.events.last() else { return Ok(()) };
+            let page = self
+                .context
+                .store
+                .read(log.id, after, limits::PAGE_EVENTS_MAX)
+                .await?;
+            let Some(last) = page.events.last() else {
+                return Ok(());
+            };
             self.cursors.insert(log.id, last.pos);
             let moved: HashSet<&StreamName> = page
                 .events
@@ -108,13 +114,16 @@ impl Lifecycle {
     fn poke(&mut self, account: LogId, stream: &StreamName, stop: &CancellationToken) {
         let context = &self.context;
         let tracker = &self.tracker;
-        let bell = self.workers.entry(stream.id().to_owned()).or_insert_with(|| {
-            let bell = Arc::new(Notify::new());
-            let fold = Fold::new(account, stream.clone());
-            let worker = Worker::new(context.clone(), fold, bell.clone());
-            tracker.spawn(worker.run(stop.clone()));
-            bell
-        });
+        let bell = self
+            .workers
+            .entry(stream.id().to_owned())
+            .or_insert_with(|| {
+                let bell = Arc::new(Notify::new());
+                let fold = Fold::new(account, stream.clone());
+                let worker = Worker::new(context.clone(), fold, bell.clone());
+                tracker.spawn(worker.run(stop.clone()));
+                bell
+            });
         bell.notify_one();
     }
 
@@ -156,13 +165,24 @@ impl Lifecycle {
 
     async fn fold_all(&self) -> HashMap<String, boxes::State> {
         let mut found = HashMap::new();
-        for log in self.context.store.logs().into_iter().filter(|l| l.kind == LogKind::Account) {
+        for log in self
+            .context
+            .store
+            .logs()
+            .into_iter()
+            .filter(|l| l.kind == LogKind::Account)
+        {
             let mut after = 0;
             let mut streams = HashSet::new();
-            while let Ok(page) =
-                self.context.store.read(log.id, after, limits::PAGE_EVENTS_MAX).await
+            while let Ok(page) = self
+                .context
+                .store
+                .read(log.id, after, limits::PAGE_EVENTS_MAX)
+                .await
             {
-                let Some(last) = page.events.last() else { break };
+                let Some(last) = page.events.last() else {
+                    break;
+                };
                 after = last.pos;
                 let boxes = page.events.into_iter().map(|event| event.stream);
                 streams.extend(boxes.filter(|stream| stream.as_str().starts_with("box/")));

@@ -45,11 +45,16 @@ struct Serve {
 
 fn main() -> anyhow::Result<()> {
     let Command::Serve(serve) = Cli::parse().command;
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| anyhow::anyhow!("a TLS provider was installed before"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(run(serve))
 }
 
@@ -59,27 +64,50 @@ async fn run(serve: Serve) -> anyhow::Result<()> {
     let file_path = serve.config.unwrap_or_else(|| data.join("cocoonbox.toml"));
     let file = config::File::read(&file_path)?;
     let (gateway, model) = file.resolve(&env)?;
-    let beside = || Some(std::env::current_exe().ok()?.parent()?.join("cocoonbox-agent"));
-    let agent = serve.agent.or_else(beside).context("name the agent binary with --agent")?;
+    let beside = || {
+        Some(
+            std::env::current_exe()
+                .ok()?
+                .parent()?
+                .join("cocoonbox-agent"),
+        )
+    };
+    let agent = serve
+        .agent
+        .or_else(beside)
+        .context("name the agent binary with --agent")?;
     for (what, path) in [("image", &serve.image), ("agent", &agent)] {
-        anyhow::ensure!(path.exists(), "the {what} `{}` does not exist", path.display());
+        anyhow::ensure!(
+            path.exists(),
+            "the {what} `{}` does not exist",
+            path.display()
+        );
     }
     let pid_file = data.join("run/api.pid");
     let image = serve.image.canonicalize().context("the image's path")?;
-    let config =
-        Config { data, listen: serve.listen, image, agent, file, gateway, model };
+    let config = Config {
+        data,
+        listen: serve.listen,
+        image,
+        agent,
+        file,
+        gateway,
+        model,
+    };
     let server = Server::start(config).await?;
     write_pid(&pid_file)?;
     tracing::info!(listen = %server.listen, "ready");
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
     tracing::info!("stopping; boxes go on running");
     server.stop().await;
-    let _ = std::fs::remove_file(&pid_file);
+    drop(std::fs::remove_file(&pid_file));
     Ok(())
 }
 

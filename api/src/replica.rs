@@ -48,8 +48,12 @@ pub async fn run(store: Arc<dyn Store>, channel: BoxChannel, stop: CancellationT
                 tracing::warn!(box_id = channel.box_id, %error, "replica is behind");
             }
             Err(error) => {
-                let error: &dyn std::error::Error = &error;
-                tracing::error!(box_id = channel.box_id, error, "replication of a box log stopped");
+                let error = crate::status::describe(&error);
+                tracing::error!(
+                    box_id = channel.box_id,
+                    error,
+                    "replication of a box log stopped"
+                );
                 return;
             }
         }
@@ -66,14 +70,20 @@ async fn follow(
     pause: &mut Duration,
 ) -> Result<(), ReplicationError> {
     let after_pos = store.tail(channel.log).map_or(0, |tail| tail.pos);
-    let mut client = BoxLogClient::new(channel.transport.clone())
-        .max_decoding_message_size(BATCH_BYTES_MAX);
+    let mut client =
+        BoxLogClient::new(channel.transport.clone()).max_decoding_message_size(BATCH_BYTES_MAX);
     let request = channel.sign(FollowRequest { after_pos });
-    let answer = client.follow(request).await.map_err(ReplicationError::Broken)?;
+    let answer = client
+        .follow(request)
+        .await
+        .map_err(ReplicationError::Broken)?;
     let mut batches = answer.into_inner();
     while let Some(batch) = batches.message().await.map_err(ReplicationError::Broken)? {
         let events = accept(channel.log, batch)?;
-        store.replicate(channel.log, events).await.map_err(ReplicationError::Replica)?;
+        store
+            .replicate(channel.log, events)
+            .await
+            .map_err(ReplicationError::Replica)?;
         *pause = RETRY_MIN;
     }
     Ok(())
@@ -89,7 +99,9 @@ fn accept(log: LogId, batch: RecordedBatch) -> Result<Vec<Recorded>, Replication
         let event = Recorded::from_wire(log, event).ok_or(ReplicationError::Unreadable)?;
         if !allowed(&event) {
             return Err(ReplicationError::Forbidden {
-                kind: Kind::from_number(event.kind).map_or("unknown", Kind::name).to_owned(),
+                kind: Kind::from_number(event.kind)
+                    .map_or("unknown", Kind::name)
+                    .to_owned(),
                 stream: event.stream.to_string(),
             });
         }
@@ -100,7 +112,9 @@ fn accept(log: LogId, batch: RecordedBatch) -> Result<Vec<Recorded>, Replication
 
 /// Whether a box may write this kind to this stream: `agent.…` to `agent/…`, and so on.
 fn allowed(event: &Recorded) -> bool {
-    let Some(kind) = Kind::from_number(event.kind) else { return false };
+    let Some(kind) = Kind::from_number(event.kind) else {
+        return false;
+    };
     let noun = kind.name().split('.').next().unwrap_or_default();
     let stream = event.stream.as_str().split('/').next().unwrap_or_default();
     matches!(noun, "agent" | "exec" | "log") && noun == stream
@@ -114,9 +128,13 @@ pub async fn quiesce(
 ) -> Result<Tail, tonic::Status> {
     let work = async {
         let mut client = BoxLogClient::new(channel.transport.clone());
-        let tail = client.quiesce(channel.sign(QuiesceRequest {})).await?.into_inner();
-        let mut bell =
-            store.doorbell(channel.log).map_err(|error| crate::status::from_read(error))?;
+        let tail = client
+            .quiesce(channel.sign(QuiesceRequest {}))
+            .await?
+            .into_inner();
+        let mut bell = store
+            .doorbell(channel.log)
+            .map_err(crate::status::from_read)?;
         let reached = bell.wait_for(|pos| *pos >= tail.pos).await;
         reached.map_err(|_| tonic::Status::unavailable("the store is stopping"))?;
         Ok(tail)

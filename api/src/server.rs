@@ -12,9 +12,7 @@ use std::{
 };
 
 use axum::{Router, middleware};
-use cocoonbox_events::{
-    Clock, Ids, KeyStore, SqliteStore, Store, SystemClock, SystemIds,
-};
+use cocoonbox_events::{Clock, Ids, KeyStore, SqliteStore, Store, SystemClock, SystemIds};
 use cocoonbox_machines::{Container, Limits, Machines, container};
 use cocoonbox_projections::{Runner, Views};
 use cocoonbox_proto::{
@@ -29,12 +27,14 @@ use crate::{
     auth,
     boxes::Boxes,
     channel::Channels,
-    config::Config,
+    config::{self, Config},
     credential::Signer,
     door::DoorServices,
     edge::{self, Edge},
+    gateway::{self, Gateway},
     lifecycle::{Context, Lifecycle},
     session::{Replica, SERVED_HERE},
+    usage::Ledger,
     users::Users,
     vault::{Vault, VaultError},
 };
@@ -46,6 +46,7 @@ pub struct Server {
     stop: CancellationToken,
     tasks: TaskTracker,
     store: Arc<SqliteStore>,
+    gateway: Arc<Gateway>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -64,15 +65,19 @@ pub enum StartError {
         source: io::Error,
     },
     #[error("opening the keys")]
-    Keys(#[source] cocoonbox_events::keys::KeyError),
+    Keys(#[source] cocoonbox_events::keys::KeyStoreError),
     #[error("opening the log")]
     Store(#[source] cocoonbox_events::sqlite::OpenError),
     #[error("opening the views")]
-    Views(#[source] cocoonbox_projections::ViewError),
+    Views(#[source] cocoonbox_projections::database::OpenError),
     #[error(transparent)]
     Vault(#[from] VaultError),
     #[error("preparing the accounts")]
     Accounts(#[from] AccountError),
+    #[error(transparent)]
+    Gateway(#[from] gateway::Error),
+    #[error(transparent)]
+    Config(#[from] config::ConfigError),
     #[error("preparing the machines")]
     Machines(#[from] cocoonbox_machines::Error),
     #[error("preparing reflection")]
@@ -88,21 +93,45 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let keys = Arc::new(KeyStore::open(&data).map_err(StartError::Keys)?);
-        let log =
-            SqliteStore::open(data.join("log.db"), keys.clone(), clock.clone(), ids.clone());
+        let log = SqliteStore::open(
+            data.join("log.db"),
+            keys.clone(),
+            clock.clone(),
+            ids.clone(),
+        );
         let sqlite = Arc::new(log.map_err(StartError::Store)?);
         let store: Arc<dyn Store> = sqlite.clone();
         let vault = Vault::open(&data.join("vault.db"), keys.derive("token hashes"))?;
         let signer = Arc::new(Signer::new(&keys.derive("edge signing key")));
         let accounts = Arc::new(Accounts::new(store.clone(), vault, ids.clone()));
         accounts.start().await?;
-        let opened = Views::open(data.join("views.db"), store.clone());
-        let (views, runner): (Views, Runner) = opened.map_err(StartError::Views)?;
+        let views = Views::open(&data.join("views.db")).map_err(StartError::Views)?;
+        let runner = Runner::new(store.clone(), views.clone());
 
-        let machines: Arc<dyn Machines> =
-            Arc::new(Container::new(container::Config { data: data.clone() })?);
+        let machines: Arc<dyn Machines> = Arc::new(Container::new(container::Config::new(&data))?);
         let channels = Channels::default();
-        let door = Arc::new(DoorServices::new(&config, accounts.clone(), store.clone(), clock.clone()));
+        let listener =
+            TcpListener::bind(config.listen)
+                .await
+                .map_err(|source| StartError::Listen {
+                    address: config.listen,
+                    source,
+                })?;
+        let listen = listener.local_addr().map_err(|source| StartError::Listen {
+            address: config.listen,
+            source,
+        })?;
+        let sink = Ledger {
+            accounts: accounts.clone(),
+            store: store.clone(),
+            ids: ids.clone(),
+        };
+        let gateway = Arc::new(Gateway::new(config.gateway.clone(), Arc::new(sink))?);
+        let door = Arc::new(DoorServices::new(
+            gateway.clone(),
+            config.file.web.policy()?,
+            vec![listen],
+        ));
         let limits = &config.file.limits;
         let context = Arc::new(Context {
             store: store.clone(),
@@ -123,7 +152,10 @@ impl Server {
         });
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let edge = Arc::new(Edge { views: views.clone(), channels });
+        let edge = Arc::new(Edge {
+            views: views.clone(),
+            channels,
+        });
         let users = Users {
             accounts: accounts.clone(),
             store: store.clone(),
@@ -137,26 +169,36 @@ impl Server {
             views: views.clone(),
             ids,
             promises: machines.promises(),
-            image: config.image.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            image: config
+                .image
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
             boxes_per_user: limits.boxes_per_user,
             stop: stop.clone(),
             ensuring: Mutex::new(HashMap::new()),
         };
-        let replica = Replica { edge: edge.clone(), store, views, stop: stop.clone() };
+        let replica = Replica {
+            edge: edge.clone(),
+            store,
+            views,
+            stop: stop.clone(),
+        };
         let router = router(accounts, users, boxes, replica, edge).await?;
 
-        let listener = TcpListener::bind(config.listen)
-            .await
-            .map_err(|source| StartError::Listen { address: config.listen, source })?;
-        let listen = listener
-            .local_addr()
-            .map_err(|source| StartError::Listen { address: config.listen, source })?;
         let socket = unix_socket(&data.join("run/api.sock"))?;
         tasks.spawn(runner.run(stop.clone()));
         tasks.spawn(Lifecycle::new(context).run(stop.clone()));
         tasks.spawn(listen::tcp(listener, router.clone(), stop.clone()));
         tasks.spawn(listen::unix(socket, router, stop.clone()));
-        Ok(Self { listen, stop, tasks, store: sqlite })
+        Ok(Self {
+            listen,
+            stop,
+            tasks,
+            store: sqlite,
+            gateway,
+        })
     }
 
     /// Stops: streams end with UNAVAILABLE, boxes go on running, the log is closed.
@@ -164,6 +206,7 @@ impl Server {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        self.gateway.drained().await;
         self.store.close().await;
     }
 }
@@ -199,7 +242,11 @@ async fn router(
 
 /// Makes a folder that only we may look into.
 fn private_dir(path: &Path) -> Result<(), StartError> {
-    let failed = |source| StartError::Io { doing: "making", path: path.into(), source };
+    let failed = |source| StartError::Io {
+        doing: "making",
+        path: path.into(),
+        source,
+    };
     std::fs::create_dir_all(path).map_err(failed)?;
     // Boxes run as other users beneath this folder: they may pass through, not look around.
     std::fs::set_permissions(path, Permissions::from_mode(0o711)).map_err(failed)
@@ -207,7 +254,13 @@ fn private_dir(path: &Path) -> Result<(), StartError> {
 
 /// Binds the operator's socket. The store's lock has made sure that no other api uses this folder.
 fn unix_socket(path: &Path) -> Result<UnixListener, StartError> {
-    let failed = |doing| move |source| StartError::Io { doing, path: path.into(), source };
+    let failed = |doing| {
+        move |source| StartError::Io {
+            doing,
+            path: path.into(),
+            source,
+        }
+    };
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(failed("removing the stale socket")(error));

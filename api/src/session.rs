@@ -25,7 +25,7 @@ use crate::{
     edge::{Edge, no_such_box},
     status,
     stream::{self, Selection},
-    users::page_size,
+    users::{page_size, page_token},
 };
 
 /// Paths that are answered here and not by the box.
@@ -58,7 +58,7 @@ impl Replica {
         let (_, row) = owner
             .map_err(|error| status::internal(&error))?
             .ok_or_else(|| no_such_box(&box_id))?;
-        row.log_id.parse().map_err(|_| no_such_box(&box_id))
+        row.box_log.parse().map_err(|_| no_such_box(&box_id))
     }
 }
 
@@ -111,8 +111,14 @@ impl Agents for Replica {
         request: Request<ListAgentsRequest>,
     ) -> Result<Response<ListAgentsResponse>, Status> {
         let log = self.log(&request).await?;
-        let agents = self.views.agents(log).await.map_err(|error| status::internal(&error))?;
-        Ok(Response::new(ListAgentsResponse { agents }))
+        let agents = self
+            .views
+            .agents(log)
+            .await
+            .map_err(|error| status::internal(&error))?;
+        Ok(Response::new(ListAgentsResponse {
+            agents: agents.into_iter().map(Into::into).collect(),
+        }))
     }
 
     async fn transcript(
@@ -123,17 +129,36 @@ impl Agents for Replica {
         let request = request.into_inner();
         if !request.at_least.is_empty() {
             let pos = stream::position(&*self.store, log, &request.at_least).await?;
-            let chain = self.store.chain_at(log, pos).await.map_err(status::from_read)?;
-            let reached = self.views.at_least(&OffsetKey::new(log, pos, chain), AT_LEAST).await;
+            let chain = self
+                .store
+                .chain_at(log, pos)
+                .await
+                .map_err(status::from_read)?;
+            let reached = self
+                .views
+                .at_least(&OffsetKey::new(log, pos, chain), AT_LEAST)
+                .await;
             reached.map_err(|_| {
-                status::status(Code::Unavailable, "VIEWS_BEHIND", "not yet there; read again")
+                status::status(
+                    Code::Unavailable,
+                    "VIEWS_BEHIND",
+                    "not yet there; read again",
+                )
             })?;
         }
-        let agent = if request.agent_id.is_empty() { AGENT_DEFAULT } else { &request.agent_id };
+        let agent = if request.agent_id.is_empty() {
+            AGENT_DEFAULT
+        } else {
+            &request.agent_id
+        };
         let size = page_size(request.page_size);
-        let page = self.views.transcript(log, agent, &request.page_token, size).await;
-        let (items, next_page_token) = page.map_err(|error| status::internal(&error))?;
-        Ok(Response::new(TranscriptPage { items, next_page_token }))
+        let token = page_token(&request.page_token);
+        let page = self.views.transcript(log, agent, token, size).await;
+        let page = page.map_err(|error| status::internal(&error))?;
+        Ok(Response::new(TranscriptPage {
+            items: page.items.into_iter().map(Into::into).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
     }
 
     async fn create(&self, _: Request<CreateAgentRequest>) -> Result<Response<Agent>, Status> {
@@ -159,5 +184,9 @@ fn headers(metadata: &MetadataMap) -> http::HeaderMap {
 
 /// Never seen by a caller: the router sends these methods to the box.
 fn served_by_the_box() -> Status {
-    status::status(Code::Unimplemented, "SERVED_BY_THE_BOX", "this call goes to the box")
+    status::status(
+        Code::Unimplemented,
+        "SERVED_BY_THE_BOX",
+        "this call goes to the box",
+    )
 }

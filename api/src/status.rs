@@ -24,10 +24,15 @@ pub fn with(
     message: impl Into<String>,
     metadata: &[(&str, &str)],
 ) -> Status {
-    let metadata: HashMap<String, String> =
-        metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let metadata: HashMap<String, String> = metadata
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
-    if matches!(code, Code::Unavailable | Code::ResourceExhausted | Code::Aborted) {
+    if matches!(
+        code,
+        Code::Unavailable | Code::ResourceExhausted | Code::Aborted
+    ) {
         details.set_retry_info(Some(RETRY));
     }
     Status::with_error_details(code, message, details)
@@ -43,14 +48,23 @@ pub fn bad_field(field: &str, what: impl Into<String>) -> Status {
 
 /// A fault of ours: logged here with its causes, told without them.
 pub fn internal(error: &(dyn std::error::Error + 'static)) -> Status {
+    tracing::error!(error = describe(error), "internal error");
+    status(
+        Code::Internal,
+        "INTERNAL",
+        "internal error; the server's log has it",
+    )
+}
+
+/// Returns an error with everything that led to it, on one line.
+pub fn describe(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         text = format!("{text}: {cause}");
         source = cause.source();
     }
-    tracing::error!(error = text, "internal error");
-    status(Code::Internal, "INTERNAL", "internal error; the server's log has it")
+    text
 }
 
 pub fn from_append(error: AppendError) -> Status {
@@ -66,12 +80,16 @@ pub fn from_append(error: AppendError) -> Status {
         AppendError::TooMany { .. } | AppendError::TooLarge { .. } => {
             status(Code::InvalidArgument, "TOO_LARGE", error.to_string())
         }
-        AppendError::Overloaded => {
-            status(Code::ResourceExhausted, "OVERLOADED", "too much at once; try again")
-        }
-        AppendError::DiskFull => {
-            status(Code::ResourceExhausted, "DISK_FULL", "the server's disk is full")
-        }
+        AppendError::Overloaded => status(
+            Code::ResourceExhausted,
+            "OVERLOADED",
+            "too much at once; try again",
+        ),
+        AppendError::DiskFull => status(
+            Code::ResourceExhausted,
+            "DISK_FULL",
+            "the server's disk is full",
+        ),
         AppendError::NoKey => status(Code::NotFound, "USER_DELETED", "this user was deleted"),
         AppendError::Unknown | AppendError::Stopped => status(
             Code::Unavailable,
@@ -86,9 +104,11 @@ pub fn from_append(error: AppendError) -> Status {
 
 pub fn from_read(error: ReadError) -> Status {
     match error {
-        ReadError::NoSuchLog { .. } => {
-            status(Code::NotFound, "NO_SUCH_LOG", "this offset key names a log that is not here")
-        }
+        ReadError::NoSuchLog { .. } => status(
+            Code::NotFound,
+            "NO_SUCH_LOG",
+            "this offset key names a log that is not here",
+        ),
         ReadError::AheadOfTail { pos, tail } => with(
             Code::OutOfRange,
             "AHEAD_OF_TAIL",

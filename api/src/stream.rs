@@ -53,8 +53,15 @@ pub async fn open(
 ) -> Result<impl Stream<Item = Result<EventOrHeartbeat, Status>> + Send + use<>, Status> {
     let after = position(&*store, selection.log, &selection.from).await?;
     let bell = store.doorbell(selection.log).map_err(status::from_read)?;
-    let cursor =
-        Cursor { store, selection, bell, after, skipped: 0, ready: VecDeque::new(), stop };
+    let cursor = Cursor {
+        store,
+        selection,
+        bell,
+        after,
+        skipped: 0,
+        ready: VecDeque::new(),
+        stop,
+    };
     Ok(futures::stream::unfold(Some(cursor), |cursor| async {
         let mut cursor = cursor?;
         match cursor.next().await {
@@ -70,14 +77,18 @@ pub async fn position(store: &dyn Store, log: LogId, key: &str) -> Result<u64, S
     if key.is_empty() {
         return Ok(0);
     }
-    let key: OffsetKey =
-        key.parse().map_err(|_| status::bad_field("from_offset", "not an offset key"))?;
+    let key: OffsetKey = key
+        .parse()
+        .map_err(|_| status::bad_field("from_offset", "not an offset key"))?;
     if key.log != log {
-        return Err(status::bad_field("from_offset", "an offset key of another log"));
+        return Err(status::bad_field(
+            "from_offset",
+            "an offset key of another log",
+        ));
     }
     let mut bell = store.doorbell(log).map_err(status::from_read)?;
     let reached = bell.wait_for(|tail| *tail >= key.pos);
-    let _ = tokio::time::timeout(AHEAD_WAIT, reached).await;
+    drop(tokio::time::timeout(AHEAD_WAIT, reached).await);
     store.resume(&key).await.map_err(status::from_read)
 }
 
@@ -88,7 +99,10 @@ impl Cursor {
                 return Ok(Some(item));
             }
             self.bell.mark_unchanged();
-            let read = self.store.read(self.selection.log, self.after, PAGE_EVENTS).await;
+            let read = self
+                .store
+                .read(self.selection.log, self.after, PAGE_EVENTS)
+                .await;
             let page = read.map_err(status::from_read)?;
             let Some(last) = page.events.last() else {
                 if !self.selection.follow {
@@ -105,9 +119,14 @@ impl Cursor {
                 continue;
             };
             self.after = last.pos;
-            let before = self.ready.len();
-            self.ready.extend(page.events.iter().filter(|e| self.wants(e)).map(item));
-            if self.ready.len() == before {
+            let wanted: Vec<_> = page
+                .events
+                .iter()
+                .filter(|e| self.wants(e))
+                .map(item)
+                .collect();
+            self.ready.extend(wanted);
+            if self.ready.is_empty() {
                 self.skipped += page.events.len() as u64;
             }
             if self.skipped >= SKIPPED_MAX {
@@ -119,21 +138,33 @@ impl Cursor {
 
     fn wants(&self, event: &Recorded) -> bool {
         let streams = &self.selection.streams;
-        streams.is_empty() || streams.iter().any(|s| event.stream.as_str().starts_with(s.as_str()))
+        streams.is_empty()
+            || streams
+                .iter()
+                .any(|s| event.stream.as_str().starts_with(s.as_str()))
     }
 
     async fn heartbeat(&self) -> Result<EventOrHeartbeat, Status> {
         let chain = self.store.chain_at(self.selection.log, self.after).await;
         let chain = chain.map_err(status::from_read)?;
         let offset_key = OffsetKey::new(self.selection.log, self.after, chain).to_string();
-        let heartbeat = Heartbeat { offset_key: offset_key.clone() };
-        Ok(EventOrHeartbeat { offset_key, item: Some(Item::Heartbeat(heartbeat)) })
+        let heartbeat = Heartbeat {
+            offset_key: offset_key.clone(),
+        };
+        Ok(EventOrHeartbeat {
+            offset_key,
+            item: Some(Item::Heartbeat(heartbeat)),
+        })
     }
 }
 
 /// Tells clients that the api goes down: a broken stream is resumed, an ended one is believed.
 fn stopping() -> Status {
-    status::status(tonic::Code::Unavailable, "STOPPING", "the server is stopping; resume later")
+    status::status(
+        tonic::Code::Unavailable,
+        "STOPPING",
+        "the server is stopping; resume later",
+    )
 }
 
 fn item(event: &Recorded) -> EventOrHeartbeat {
@@ -143,16 +174,24 @@ fn item(event: &Recorded) -> EventOrHeartbeat {
         offset_key: offset_key.clone(),
         stream: event.stream.to_string(),
         seq: event.seq,
-        kind: Kind::from_number(event.kind)
-            .map_or_else(|| format!("unknown.{}", event.kind), |kind| kind.name().to_owned()),
+        kind: Kind::from_number(event.kind).map_or_else(
+            || format!("unknown.{}", event.kind),
+            |kind| kind.name().to_owned(),
+        ),
         version: event.version,
         at_ms: event.recorded_us / 1_000,
         actor: header.actor,
-        payload: event.body.as_ref().map(|body| body.payload.to_vec()).unwrap_or_default(),
+        payload: event
+            .body
+            .as_ref()
+            .map(|body| body.payload.to_vec())
+            .unwrap_or_default(),
         erased: event.body.is_none(),
         event_id: hex::encode(header.event_id),
         cause: hex::encode(header.cause),
     };
-    EventOrHeartbeat { offset_key, item: Some(Item::Event(event)) }
+    EventOrHeartbeat {
+        offset_key,
+        item: Some(Item::Event(event)),
+    }
 }
-

@@ -48,7 +48,11 @@ impl users_server::Users for Users {
     ) -> Result<Response<IssuedToken>, Status> {
         Caller::of(request.extensions()).host()?;
         let request = request.into_inner();
-        let name = if request.name.is_empty() { "admin" } else { &request.name };
+        let name = if request.name.is_empty() {
+            "admin"
+        } else {
+            &request.name
+        };
         let issued = self.accounts.bootstrap(name, label(&request.label)?).await;
         Ok(Response::new(issued_token(&issued.map_err(from_account)?)))
     }
@@ -62,8 +66,10 @@ impl users_server::Users for Users {
         let request = request.into_inner();
         let command = command_id(&request.command_id, &*self.ids)?;
         let label = label(&request.label)?;
-        let issued =
-            self.accounts.create(&request.name, request.admin, label, command, &caller).await;
+        let issued = self
+            .accounts
+            .create(&request.name, request.admin, label, command, &caller)
+            .await;
         Ok(Response::new(issued_token(&issued.map_err(from_account)?)))
     }
 
@@ -73,11 +79,15 @@ impl users_server::Users for Users {
     ) -> Result<Response<ListUsersResponse>, Status> {
         Caller::of(request.extensions()).admin()?;
         let accounts = self.accounts.list().await.map_err(from_account)?;
-        Ok(Response::new(ListUsersResponse { users: accounts.iter().map(user).collect() }))
+        Ok(Response::new(ListUsersResponse {
+            users: accounts.iter().map(user).collect(),
+        }))
     }
 
     async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Result<Response<User>, Status> {
-        Ok(Response::new(user(&self.account(request.extensions()).await?)))
+        Ok(Response::new(user(
+            &self.account(request.extensions()).await?,
+        )))
     }
 
     async fn issue_token(
@@ -87,7 +97,11 @@ impl users_server::Users for Users {
         let caller = Caller::of(request.extensions());
         let user_id = caller.user()?.to_owned();
         let label = label(&request.get_ref().label)?;
-        let issued = self.accounts.issue(&user_id, label, &caller).await.map_err(from_account)?;
+        let issued = self
+            .accounts
+            .issue(&user_id, label, &caller)
+            .await
+            .map_err(from_account)?;
         Ok(Response::new(issued_token(&issued)))
     }
 
@@ -102,7 +116,9 @@ impl users_server::Users for Users {
             issued_at_ms: 0,
             revoked: token.revoked,
         });
-        Ok(Response::new(ListTokensResponse { tokens: tokens.collect() }))
+        Ok(Response::new(ListTokensResponse {
+            tokens: tokens.collect(),
+        }))
     }
 
     async fn revoke_token(
@@ -112,8 +128,14 @@ impl users_server::Users for Users {
         let caller = Caller::of(request.extensions());
         let user_id = caller.user()?.to_owned();
         let token_id = &request.get_ref().token_id;
-        let key = self.accounts.revoke(&user_id, token_id, &caller).await.map_err(from_account)?;
-        Ok(Response::new(RevokeTokenResponse { offset_key: key.to_string() }))
+        let key = self
+            .accounts
+            .revoke(&user_id, token_id, &caller)
+            .await
+            .map_err(from_account)?;
+        Ok(Response::new(RevokeTokenResponse {
+            offset_key: key.to_string(),
+        }))
     }
 
     type EventsStream = Events;
@@ -138,9 +160,15 @@ impl users_server::Users for Users {
         let account = self.account(request.extensions()).await?;
         let request = request.into_inner();
         let size = page_size(request.page_size);
-        let page = self.views.audit(&account.user_id, &request.page_token, size).await;
-        let (entries, next_page_token) = page.map_err(|error| status::internal(&error))?;
-        Ok(Response::new(AuditPage { entries, next_page_token }))
+        let page = self
+            .views
+            .audit(&account.user_id, page_token(&request.page_token), size)
+            .await;
+        let page = page.map_err(|error| status::internal(&error))?;
+        Ok(Response::new(AuditPage {
+            entries: page.items.into_iter().map(Into::into).collect(),
+            next_page_token: page.next.unwrap_or_default(),
+        }))
     }
 
     async fn usage(
@@ -149,14 +177,20 @@ impl users_server::Users for Users {
     ) -> Result<Response<UsageResponse>, Status> {
         let account = self.account(request.extensions()).await?;
         let rows = self.views.usage(&account.user_id).await;
-        Ok(Response::new(UsageResponse { rows: rows.map_err(|error| status::internal(&error))? }))
+        let rows = rows.map_err(|error| status::internal(&error))?;
+        Ok(Response::new(UsageResponse {
+            rows: rows.into_iter().map(Into::into).collect(),
+        }))
     }
 }
 
 impl Users {
     async fn account(&self, extensions: &http::Extensions) -> Result<Account, Status> {
         let caller = Caller::of(extensions);
-        self.accounts.account(caller.user()?).await.map_err(from_account)
+        self.accounts
+            .account(caller.user()?)
+            .await
+            .map_err(from_account)
     }
 }
 
@@ -180,7 +214,10 @@ fn issued_token(issued: &Issued) -> IssuedToken {
 
 fn label(label: &str) -> Result<&str, Status> {
     if label.len() > LABEL_BYTES_MAX || label.chars().any(char::is_control) {
-        return Err(status::bad_field("label", "at most 100 bytes without control characters"));
+        return Err(status::bad_field(
+            "label",
+            "at most 100 bytes without control characters",
+        ));
     }
     Ok(label)
 }
@@ -193,12 +230,18 @@ pub fn page_size(asked: u32) -> usize {
     }
 }
 
+/// Reads a page token; empty is the first page.
+pub fn page_token(token: &str) -> Option<&str> {
+    Some(token).filter(|token| !token.is_empty())
+}
+
 /// Reads a command id that a caller may leave empty.
 pub fn command_id(text: &str, ids: &dyn Ids) -> Result<CommandId, Status> {
     if text.is_empty() {
         return Ok(CommandId(ids.draw()));
     }
-    text.parse().map_err(|_| status::bad_field("command_id", "not a UUID"))
+    text.parse()
+        .map_err(|_| status::bad_field("command_id", "not a UUID"))
 }
 
 fn from_account(error: AccountError) -> Status {

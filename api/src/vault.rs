@@ -53,14 +53,20 @@ impl Vault {
                  ) WITHOUT ROWID, STRICT;",
             )
             .map_err(VaultError::Open)?;
-        Ok(Self { connection: Mutex::new(connection), key })
+        Ok(Self {
+            connection: Mutex::new(connection),
+            key,
+        })
     }
 
     /// Draws a token and keeps its hash.
     pub fn issue(&self, token_id: &str, user_id: &str) -> Result<Token, VaultError> {
         let mut bytes = Zeroizing::new([0; TOKEN_BYTES]);
         getrandom::fill(bytes.as_mut_slice()).map_err(|_| VaultError::NoRandomness)?;
-        let token = Token(Zeroizing::new(format!("{PREFIX}{}", BASE64.encode(bytes.as_slice()))));
+        let token = Token(Zeroizing::new(format!(
+            "{PREFIX}{}",
+            BASE64.encode(bytes.as_slice())
+        )));
         self.lock()
             .execute(
                 "INSERT OR REPLACE INTO token (hash, token_id, user_id) VALUES (?1, ?2, ?3)",
@@ -80,7 +86,12 @@ impl Vault {
             .query_row(
                 "SELECT token_id, user_id FROM token WHERE hash = ?1",
                 params![self.hash(token)],
-                |row| Ok(TokenOwner { token_id: row.get(0)?, user_id: row.get(1)? }),
+                |row| {
+                    Ok(TokenOwner {
+                        token_id: row.get(0)?,
+                        user_id: row.get(1)?,
+                    })
+                },
             )
             .optional()
             .map_err(VaultError::Use)
@@ -95,11 +106,15 @@ impl Vault {
     }
 
     fn hash(&self, token: &str) -> Vec<u8> {
-        blake3::keyed_hash(&self.key, token.as_bytes()).as_bytes().to_vec()
+        blake3::keyed_hash(&self.key, token.as_bytes())
+            .as_bytes()
+            .to_vec()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.connection
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -126,7 +141,10 @@ mod tests {
         let path = dir.path().join("vault.db");
         let vault = Vault::open(&path, Zeroizing::new([1; 32])).unwrap();
         let token = vault.issue("t1", "u1").unwrap().reveal();
-        let owner = TokenOwner { token_id: "t1".into(), user_id: "u1".into() };
+        let owner = TokenOwner {
+            token_id: "t1".into(),
+            user_id: "u1".into(),
+        };
         assert_eq!(vault.owner(&token).unwrap(), Some(owner));
         assert_eq!(vault.owner("cbx_no").unwrap(), None);
         assert_eq!(vault.owner(&"x".repeat(1_000_000)).unwrap(), None);

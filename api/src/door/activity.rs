@@ -152,6 +152,9 @@ mod tests {
         assert!(activity.is_expired());
         assert!(begun.elapsed() >= limit);
         let last = Duration::from_millis(activity.0.last_ms.load(Ordering::Relaxed));
-        assert!(begun.elapsed() >= last + limit, "the limit counts from the last byte");
+        assert!(
+            begun.elapsed() >= last + limit,
+            "the limit counts from the last byte"
+        );
     }
 }

@@ -3,9 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use cocoonbox_commands::boxes::{self, Command, Debt, Phase};
-use cocoonbox_events::{
-    CommandId, Execute, Fold, LoadError, LogKind, Meta, NewLog, Store as _,
-};
+use cocoonbox_events::{CommandId, Execute, Fold, LoadError, LogKind, Meta, NewLog};
 use cocoonbox_machines::{self as machines, Identity, MachineState, Spec, WakeId};
 use cocoonbox_proto::{
     agent::v1::{HelloRequest, HelloResponse, session_client::SessionClient},
@@ -20,6 +18,7 @@ use crate::{
     door::{self, Channel},
     lifecycle::{Context, box_id},
     replica,
+    status::describe,
 };
 
 /// Where a box finds the egress door in its own network.
@@ -73,7 +72,13 @@ enum Fault {
 
 impl Worker {
     pub(super) fn new(context: Arc<Context>, fold: Fold<boxes::State>, bell: Arc<Notify>) -> Self {
-        Self { context, fold, bell, attached: None, attempts: 0 }
+        Self {
+            context,
+            fold,
+            bell,
+            attached: None,
+            attempts: 0,
+        }
     }
 
     /// Runs until the box is deleted or the api stops. The machine is left as it is then.
@@ -88,7 +93,7 @@ impl Worker {
                 Ok(true) => pause = RETRY_MIN,
                 Ok(false) => break,
                 Err(fault) => {
-                    let error: &dyn std::error::Error = &fault;
+                    let error = describe(&fault);
                     tracing::warn!(stream = %self.fold.stream, error, "box is not as its log wants it");
                     tokio::select! {
                         () = stop.cancelled() => break,
@@ -126,7 +131,11 @@ impl Worker {
                 let wake = self.context.ids.draw().simple().to_string();
                 let image = self.context.image.file_stem().unwrap_or_default();
                 let image = image.to_string_lossy().into_owned();
-                self.report(Command::Starting { wake_id: wake.clone(), image }).await?;
+                self.report(Command::Starting {
+                    wake_id: wake.clone(),
+                    image,
+                })
+                .await?;
                 wake
             }
         };
@@ -134,7 +143,11 @@ impl Worker {
             Ok(Some(hello)) => {
                 self.attempts = 0;
                 let agent_version = hello.agent_version;
-                self.report(Command::Running { wake_id: wake, agent_version }).await
+                self.report(Command::Running {
+                    wake_id: wake,
+                    agent_version,
+                })
+                .await
             }
             // Something else is wanted by now.
             Ok(None) => Ok(()),
@@ -155,14 +168,20 @@ impl Worker {
                 };
                 let detail = describe(&fault);
                 tracing::error!(stream = %self.fold.stream, detail, "box failed to start");
-                self.report(Command::Failed { reason: reason.into(), detail }).await
+                self.report(Command::Failed {
+                    reason: reason.into(),
+                    detail,
+                })
+                .await
             }
         }
     }
 
     /// Brings the machine and its agent up. `None` if the log asks for something else meanwhile.
     async fn bring_up(&mut self, wake: &str) -> Result<Option<HelloResponse>, Fault> {
-        let Some(id) = box_id(&self.fold.stream) else { return Ok(None) };
+        let Some(id) = box_id(&self.fold.stream) else {
+            return Ok(None);
+        };
         let wake_id = WakeId(wake.to_owned());
         let spec = Spec {
             box_id: id.clone(),
@@ -174,7 +193,9 @@ impl Worker {
         };
         self.context.machines.ensure(&spec).await?;
         self.attach(wake).await?;
-        let Some(attached) = &self.attached else { return Ok(None) };
+        let Some(attached) = &self.attached else {
+            return Ok(None);
+        };
         let channel = attached.channel.clone();
         let machines = self.context.machines.clone();
         let bell = self.bell.clone();
@@ -208,7 +229,9 @@ impl Worker {
     }
 
     async fn stop(&mut self, wake: Option<String>) -> Result<(), Fault> {
-        let Some(id) = box_id(&self.fold.stream) else { return Ok(()) };
+        let Some(id) = box_id(&self.fold.stream) else {
+            return Ok(());
+        };
         let running = self.context.machines.get(&id).await?.filter(|machine| {
             machine.state == MachineState::Running
                 && machine.wake_id.as_ref().map(|w| &w.0) == wake.as_ref()
@@ -240,11 +263,18 @@ impl Worker {
 
     /// Stays with a running box until it ends or something else is wanted.
     async fn supervise(&mut self, wake: &str) -> Result<(), Fault> {
-        let Some(id) = box_id(&self.fold.stream) else { return Ok(()) };
+        let Some(id) = box_id(&self.fold.stream) else {
+            return Ok(());
+        };
         let wake_id = WakeId(wake.to_owned());
-        let alive = self.context.machines.get(&id).await?.is_some_and(|machine| {
-            machine.state == MachineState::Running && machine.wake_id.as_ref() == Some(&wake_id)
-        });
+        let alive = self
+            .context
+            .machines
+            .get(&id)
+            .await?
+            .is_some_and(|machine| {
+                machine.state == MachineState::Running && machine.wake_id.as_ref() == Some(&wake_id)
+            });
         if !alive {
             return self.lost(wake, "the machine does not run any more").await;
         }
@@ -280,21 +310,33 @@ impl Worker {
 
     /// Opens the door, the channel and the replication of this life, unless they are.
     async fn attach(&mut self, wake: &str) -> Result<(), Fault> {
-        if self.attached.as_ref().is_some_and(|attached| attached.channel.wake_id == wake) {
+        if self
+            .attached
+            .as_ref()
+            .is_some_and(|attached| attached.channel.wake_id == wake)
+        {
             return Ok(());
         }
         self.detach().await;
-        let Some(id) = box_id(&self.fold.stream) else { return Ok(()) };
+        let Some(id) = box_id(&self.fold.stream) else {
+            return Ok(());
+        };
         let state = &self.fold.state;
-        let Some(box_log) = state.box_log else { return Ok(()) };
+        let Some(box_log) = state.box_log else {
+            return Ok(());
+        };
         let life = Life {
             user_id: state.user_id.clone(),
             box_id: id.clone(),
             wake_id: wake.to_owned(),
             log: box_log,
         };
-        let log =
-            NewLog { id: life.log, kind: LogKind::Box, owner: life.user_id.clone(), parent: None };
+        let log = NewLog {
+            id: life.log,
+            kind: LogKind::Box,
+            owner: life.user_id.clone(),
+            parent: None,
+        };
         self.context.store.open(log).await.map_err(Fault::Log)?;
         let context = &self.context;
         let listener = context
@@ -314,16 +356,31 @@ impl Worker {
             box_id: life.box_id.to_string(),
             wake_id: life.wake_id,
         };
-        tasks.spawn(door::serve(listener, who, context.door.clone(), stop.clone()));
-        tasks.spawn(replica::run(context.store.clone(), channel.clone(), stop.clone()));
+        tasks.spawn(door::serve(
+            listener,
+            who,
+            context.door.clone(),
+            stop.clone(),
+        ));
+        tasks.spawn(replica::run(
+            context.store.clone(),
+            channel.clone(),
+            stop.clone(),
+        ));
         context.channels.insert(channel.clone());
-        self.attached = Some(Attached { channel, stop, tasks });
+        self.attached = Some(Attached {
+            channel,
+            stop,
+            tasks,
+        });
         Ok(())
     }
 
     async fn detach(&mut self) {
         if let Some(attached) = self.attached.take() {
-            self.context.channels.remove(&attached.channel.box_id, &attached.channel.wake_id);
+            self.context
+                .channels
+                .remove(&attached.channel.box_id, &attached.channel.wake_id);
             attached.stop.cancel();
             attached.tasks.close();
             attached.tasks.wait().await;
@@ -332,12 +389,20 @@ impl Worker {
 
     /// Ties the replica's tail into the account log, if it has moved.
     async fn anchor(&mut self) -> Result<(), Fault> {
-        let tail = self.fold.state.box_log.map(|log| self.context.store.tail(log));
+        let tail = self
+            .fold
+            .state
+            .box_log
+            .map(|log| self.context.store.tail(log));
         let Some(Ok(tail)) = tail else { return Ok(()) };
         if tail.pos <= self.fold.state.anchored {
             return Ok(());
         }
-        let command = Command::Anchor { box_log: tail.log, pos: tail.pos, chain: tail.chain };
+        let command = Command::Anchor {
+            box_log: tail.log,
+            pos: tail.pos,
+            chain: tail.chain,
+        };
         self.report(command).await
     }
 
@@ -350,11 +415,18 @@ impl Worker {
         let seed = cause.map(|id| *id.as_bytes()).unwrap_or_default();
         let meta = Meta {
             command: CommandId::derive(&seed, &step),
-            actor: Actor { kind: actor::Kind::System.into(), id: "lifecycle".into() },
+            actor: Actor {
+                kind: actor::Kind::System.into(),
+                id: "lifecycle".into(),
+            },
             cause,
         };
         let digest = *blake3::hash(step.as_bytes()).as_bytes();
-        match self.fold.execute(&*self.context.store, &command, &meta, digest).await {
+        match self
+            .fold
+            .execute(&*self.context.store, &command, &meta, digest)
+            .await
+        {
             Ok(_) => Ok(()),
             Err(Execute::Rejected(rejection)) => {
                 tracing::debug!(stream = %self.fold.stream, %rejection, "report came too late");
@@ -383,14 +455,4 @@ impl Worker {
             "models": { "main": model },
         }))
     }
-}
-
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

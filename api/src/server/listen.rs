@@ -40,7 +40,7 @@ pub(super) async fn tcp(listener: TcpListener, router: Router, stop: Cancellatio
         };
         match accepted {
             Ok((stream, _)) => {
-                let _ = stream.set_nodelay(true);
+                drop(stream.set_nodelay(true));
                 connections.spawn(serve(stream, router.clone(), stop.clone()));
             }
             Err(error) => refuse(&error).await,
@@ -76,7 +76,9 @@ pub(super) async fn unix(listener: UnixListener, router: Router, stop: Cancellat
 
 fn is_operator(stream: &UnixStream) -> bool {
     let ours = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == 0 || peer.uid() == ours)
+    stream
+        .peer_cred()
+        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == ours)
 }
 
 async fn refuse(error: &io::Error) {
@@ -97,17 +99,20 @@ where
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(HEADERS_BYTES_MAX)
         .keep_alive_interval(KEEPALIVE);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(KEEPALIVE);
-    let service = TowerToHyperService::new(router.map_request(|request: http::Request<_>| {
-        request.map(axum::body::Body::new)
-    }));
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(KEEPALIVE);
+    let service = TowerToHyperService::new(
+        router.map_request(|request: http::Request<_>| request.map(axum::body::Body::new)),
+    );
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => {}
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            let _ = tokio::time::timeout(GRACE, connection).await;
+            drop(tokio::time::timeout(GRACE, connection).await);
         }
     }
 }
