@@ -99,6 +99,9 @@ pub trait Machines: Send + Sync + 'static {
 
     /// Brings the machine up for `spec.wake_id`. If it runs for that wake id already, this only says so;
     /// if it runs for another, that run is stopped first. Disks are created when absent and kept else.
+    ///
+    /// Success says that the agent was started, not that it answers: [`dial`](Self::dial) until it does, and
+    /// [`wait`](Self::wait) tells if it ended. The agent must be PID 1: it reaps, and it stops on SIGTERM.
     async fn ensure(&self, spec: &Spec) -> Result<Machine, Error>;
 
     /// Returns the machine, or `None` where no disks of it exist.
@@ -113,14 +116,15 @@ pub trait Machines: Send + Sync + 'static {
     /// Stops what runs and removes the disks. Fine if nothing exists.
     async fn delete(&self, id: &BoxId) -> Result<(), Error>;
 
-    /// Resolves when the run `wake` of the machine has ended, for whatever reason.
+    /// Resolves when the run `wake` of the machine has ended, for whatever reason: at once if that is not
+    /// what runs, or if there is no such machine.
     async fn wait(&self, id: &BoxId, wake: &WakeId) -> Result<(), Error>;
 
     /// Connects to `127.0.0.1:port` in the box's network, of this run only.
     async fn dial(&self, id: &BoxId, wake: &WakeId, port: u16) -> Result<Stream, Error>;
 
     /// Listens on `127.0.0.1:port` in the box's network. The box can connect to it; the identity of a
-    /// connection accepted from it is the box.
+    /// connection accepted from it is the box. Drop it when the run ends: it never errors by itself.
     async fn listen(&self, id: &BoxId, wake: &WakeId, port: u16) -> Result<Listener, Error>;
 
     async fn usage(&self, id: &BoxId) -> Result<Usage, Error>;

@@ -169,7 +169,7 @@ impl Bundle<'_> {
             .quota(i64::try_from(quota).unwrap_or(i64::MAX))
             .period(CPU_PERIOD_US)
             .shares(512_u64);
-        let pids = LinuxPidsBuilder::default().limit(i64::from(self.limits.pids));
+        let pids = LinuxPidsBuilder::default().limit(i64::from(self.limits.pids.max(1)));
         // The runtime allows null, zero, full, random, urandom, tty and pseudo terminals by itself.
         let none = LinuxDeviceCgroupBuilder::default()
             .allow(false)

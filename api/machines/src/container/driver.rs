@@ -76,7 +76,10 @@ impl Driver {
             Ok(()) => Ok(up),
             Err(error) => {
                 // The start's error tells more than one of the clean-up, which the next call repeats.
-                if let Err(second) = self.tear_down(&of) {
+                let cleaned = self
+                    .tear_down(&of)
+                    .and_then(|()| self.release_images(&of.id));
+                if let Err(second) = cleaned {
                     tracing::warn!(r#box = %of.id, error = %second, "left parts of a failed start");
                 }
                 Err(error)
@@ -120,12 +123,14 @@ impl Driver {
     }
 
     pub(super) fn hibernate(&self, id: &BoxId) -> Result<(), Error> {
-        self.stop(&self.layout.of(id))
+        self.stop(&self.layout.of(id))?;
+        self.release_images(id)
     }
 
     pub(super) fn delete(&self, id: &BoxId) -> Result<(), Error> {
         let of = self.layout.of(id);
         self.stop(&of)?;
+        self.release_images(id)?;
         disks::remove(&self.layout, &of).map_err(during(&of, "remove the disks"))
     }
 
@@ -174,8 +179,7 @@ impl Driver {
             .map_err(during(of, "make the disks"))?;
         let agent = self.agents.folder(&self.layout, &spec.agent);
         let agent = agent.map_err(during(of, "copy the agent"))?;
-        self.write_identity(of, spec)
-            .map_err(during(of, "write the identity"))?;
+        write_identity(of, spec).map_err(during(of, "write the identity"))?;
         run::record_wake(of, &spec.wake_id).map_err(during(of, "record the wake"))?;
 
         let ids = mounts::id_map(uid_base).map_err(during(of, "make the id map"))?;
@@ -241,9 +245,14 @@ impl Driver {
         cgroup.destroy().map_err(during(of, "empty the cgroup"))?;
         self.runc.forget(of)?;
         gone(std::fs::remove_file(of.pid_file())).map_err(during(of, "remove the pid file"))?;
-        mounts::clear(&of.mounts).map_err(during(of, "unmount"))?;
+        mounts::clear(&of.mounts).map_err(during(of, "unmount"))
+    }
+
+    /// Not part of a tear-down: a restart would lose what the kernel has unpacked of the image.
+    fn release_images(&self, id: &BoxId) -> Result<(), Error> {
         let _alone = self.images.lock().unwrap_or_else(PoisonError::into_inner);
-        overlay::release_images(&self.layout).map_err(during(of, "unmount images"))
+        let released = overlay::release_images(&self.layout);
+        released.map_err(during(&self.layout.of(id), "unmount images"))
     }
 
     fn init(&self, of: &BoxLayout) -> Result<Option<Init>, Error> {
@@ -273,12 +282,12 @@ impl Driver {
             None => Err(Error::NotRunning(id())),
         }
     }
+}
 
-    fn write_identity(&self, of: &BoxLayout, spec: &Spec) -> io::Result<()> {
-        let file = of.identity().join("identity");
-        replace(&file, &serde_json::to_vec(&spec.identity.0)?)?;
-        std::fs::set_permissions(file, PermissionsExt::from_mode(0o644))
-    }
+fn write_identity(of: &BoxLayout, spec: &Spec) -> io::Result<()> {
+    let file = of.identity().join("identity");
+    replace(&file, &serde_json::to_vec(&spec.identity.0)?)?;
+    std::fs::set_permissions(file, PermissionsExt::from_mode(0o644))
 }
 
 fn lock(layout: &Layout) -> io::Result<OwnedFd> {

@@ -73,14 +73,14 @@ impl Runc {
             .arg(of.id.as_str());
         // The container inherits these.
         create.stdout(console).stderr(errors);
-        self.run(of, doing, &mut create)?;
+        run(of, doing, &mut create)?;
         let mut start = self.command(of);
         start
             .arg("start")
             .arg(of.id.as_str())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        self.run(of, doing, &mut start).map(drop)
+        run(of, doing, &mut start).map(drop)
     }
 
     /// Whether the container of this box was started. It may have ended since.
@@ -117,7 +117,7 @@ impl Runc {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         // A state cut short by a kill is one that runc refuses to read. What is left then is this folder.
-        let deleted = self.run(of, "remove the container", &mut command);
+        let deleted = run(of, "remove the container", &mut command);
         if folder.is_dir() {
             std::fs::remove_dir_all(&folder).map_err(|e| io_error(of, "remove runc's state", e))?;
             if let Err(error) = deleted {
@@ -139,31 +139,26 @@ impl Runc {
         }
         command
     }
+}
 
-    fn run(
-        &self,
-        of: &BoxLayout,
-        doing: &'static str,
-        command: &mut Command,
-    ) -> Result<Output, Error> {
-        let output = program::run(command, program::TIMEOUT).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => Error::MissingProgram {
-                program: NAME,
-                hint: HINT,
-            },
-            _ => io_error(of, doing, e),
-        })?;
-        if output.status.success() {
-            return Ok(output);
-        }
-        let stderr = last_error(&of.runc_log()).unwrap_or_else(|| output.status.to_string());
-        Err(Error::Program {
+fn run(of: &BoxLayout, doing: &'static str, command: &mut Command) -> Result<Output, Error> {
+    let output = program::run(command, program::TIMEOUT).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => Error::MissingProgram {
             program: NAME,
-            doing,
-            box_id: of.id.to_string(),
-            stderr,
-        })
+            hint: HINT,
+        },
+        _ => io_error(of, doing, e),
+    })?;
+    if output.status.success() {
+        return Ok(output);
     }
+    let stderr = last_error(&of.runc_log()).unwrap_or_else(|| output.status.to_string());
+    Err(Error::Program {
+        program: NAME,
+        doing,
+        box_id: of.id.to_string(),
+        stderr,
+    })
 }
 
 /// Cuts the console's file if the box has filled it. The writer appends, so it goes on from the start.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cocoonbox_machines::container::Config;
 use cocoonbox_machines::machine::Limits;
-use cocoonbox_machines::{BoxId, Container, Error, Identity, Machines, Spec, WakeId};
+use cocoonbox_machines::{BoxId, Container, Error, Identity, Machines, Spec, Stream, WakeId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) const ROOT: u32 = 0;
@@ -69,6 +69,18 @@ impl Bench {
     }
 
     pub(crate) async fn try_run(&self, spec: &Spec, uid: u32, command: &str) -> (i32, String) {
+        let mut stream = self.ask(spec, uid, command).await;
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        let read = tokio::time::timeout(DEADLINE, read).await;
+        read.unwrap_or_else(|_| panic!("`{command}` goes on"))
+            .expect("an answer");
+        let (status, output) = answer.split_once('\n').expect("a status line");
+        (status.parse().expect("a status"), output.to_owned())
+    }
+
+    /// Sends a command to the box's init and returns what the answer comes from.
+    pub(crate) async fn ask(&self, spec: &Spec, uid: u32, command: &str) -> Stream {
         let deadline = Instant::now() + DEADLINE;
         let mut stream = loop {
             match self
@@ -78,7 +90,7 @@ impl Bench {
             {
                 Ok(stream) => break stream,
                 Err(Error::Io { .. }) if Instant::now() < deadline => {
-                    tokio::time::sleep(STEP).await
+                    tokio::time::sleep(STEP).await;
                 }
                 Err(e) => panic!("{}", chain(&e)),
             }
@@ -88,10 +100,7 @@ impl Bench {
             .write_all(request.as_bytes())
             .await
             .expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.expect("an answer");
-        let (status, output) = answer.split_once('\n').expect("a status line");
-        (status.parse().expect("a status"), output.to_owned())
+        stream
     }
 }
 

@@ -1,16 +1,20 @@
 //! The process that holds the driver is killed in the middle of things; the next one must cope.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cocoonbox_machines::container::Config;
-use cocoonbox_machines::{Container, Machines};
+use cocoonbox_machines::{Container, MachineState, Machines};
 
-use crate::bench::{Bench, USER, data_folder, spec};
+use crate::bench::{Bench, USER, data_folder, spec, until};
 use crate::container::leftovers;
 
 const DATA: &str = "COCOONBOX_CRASH_DATA";
+
+/// Set to keep the first box up, and to say so by a file.
+const HOLD: &str = "COCOONBOX_CRASH_HOLD";
 
 /// Overrides the seed of the moments at which the process is killed.
 const SEED: &str = "COCOONBOX_CRASH_SEED";
@@ -28,6 +32,11 @@ async fn child() {
         return;
     };
     let machines = Container::new(Config::new(data)).unwrap();
+    if let Some(up) = std::env::var_os(HOLD) {
+        machines.ensure(&spec("a", "w")).await.unwrap();
+        std::fs::write(up, "").unwrap();
+        std::future::pending::<()>().await;
+    }
     for turn in 0_u64.. {
         let first = spec("a", &format!("w{turn}"));
         let second = spec("a", &format!("x{turn}"));
@@ -100,13 +109,61 @@ async fn a_driver_killed_at_any_moment_leaves_what_the_next_one_repairs() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_box_outlives_a_killed_driver() {
+    let folder = data_folder();
+    let data = folder.path().join("data");
+    let up = folder.path().join("up");
+    let mut child = command(&data)
+        .env(HOLD, &up)
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    until("the box is up", async || up.exists()).await;
+    let before = std::fs::read_to_string(data.join("boxes/a/run/init.pid")).unwrap();
+    // The whole group, as a terminal or a supervisor does.
+    let group = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+    child.wait().unwrap();
+
+    let bench = Bench::over(&data);
+    let spec = spec("a", "w");
+    let found = bench.machines.get(&spec.box_id).await.unwrap().unwrap();
+    assert_eq!(
+        (found.state, found.wake_id),
+        (MachineState::Running, Some(spec.wake_id.clone()))
+    );
+    bench.machines.ensure(&spec).await.unwrap();
+    let after = std::fs::read_to_string(data.join("boxes/a/run/init.pid")).unwrap();
+    assert_eq!(after, before);
+    bench.run(&spec, USER, "true").await;
+    let listener = bench
+        .machines
+        .listen(&spec.box_id, &spec.wake_id, 3128)
+        .await
+        .unwrap();
+    drop(listener);
+    let waiting = bench.machines.wait(&spec.box_id, &spec.wake_id);
+    let stopping = async {
+        bench.run(&spec, USER, "true").await;
+        bench.machines.hibernate(&spec.box_id).await.unwrap();
+    };
+    tokio::join!(async { waiting.await.unwrap() }, stopping);
+    bench.machines.delete(&spec.box_id).await.unwrap();
+    assert_eq!(leftovers(&data), Vec::<String>::new());
+}
+
 fn spawn(data: &Path) -> Child {
-    Command::new(std::env::current_exe().unwrap())
+    command(data).spawn().unwrap()
+}
+
+fn command(data: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["crash::child", "--exact", "--ignored", "--nocapture"])
         .env(DATA, data)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+        .stdout(Stdio::null());
+    command
 }
 
 /// SplitMix64.

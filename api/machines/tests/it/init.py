@@ -10,6 +10,8 @@ import socketserver
 import subprocess
 
 PORT = 7443
+# Init's own output, open in every command.
+CONSOLE = 9
 
 
 class Commands(socketserver.StreamRequestHandler):
@@ -25,6 +27,7 @@ class Commands(socketserver.StreamRequestHandler):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            pass_fds=(CONSOLE,),
         )
         self.wfile.write(b"%d\n" % done.returncode + done.stdout)
 
@@ -36,5 +39,7 @@ class Server(socketserver.ThreadingTCPServer):
 
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 signal.signal(signal.SIGUSR1, lambda *_: os._exit(7))
+signal.signal(signal.SIGUSR2, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_IGN))
+os.dup2(1, CONSOLE)
 print("init is up", flush=True)
 Server(("127.0.0.1", PORT), Commands).serve_forever()

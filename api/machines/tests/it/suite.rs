@@ -266,13 +266,7 @@ pub(crate) async fn wait_resolves_when_init_ends_by_itself(bench: &Bench) {
     let early = tokio::time::timeout(Duration::from_millis(100), &mut waiting).await;
     assert!(early.is_err(), "the run goes on: {early:?}");
 
-    bench
-        .run(
-            &spec,
-            ROOT,
-            "(while kill -USR1 1; do :; done) & disown; true",
-        )
-        .await;
+    let _unanswered = bench.ask(&spec, ROOT, "kill -USR1 1").await;
     tokio::time::timeout(DEADLINE, waiting)
         .await
         .unwrap()
@@ -309,15 +303,26 @@ pub(crate) async fn wait_resolves_on_hibernate_and_delete(bench: &Bench) {
 
 pub(crate) async fn a_run_that_will_not_stop_is_killed(bench: &Bench) {
     let spec = bench.up("a", "w1").await;
-    bench
-        .run(
-            &spec,
-            USER,
-            "(trap '' TERM HUP; while :; do read -t 1 < <(:); done) & disown; true",
-        )
-        .await;
+    bench.run(&spec, ROOT, "kill -USR2 1").await;
     bench.machines.hibernate(&spec.box_id).await.unwrap();
     let found = bench.machines.get(&spec.box_id).await.unwrap().unwrap();
+    assert_eq!(found.state, MachineState::Stopped);
+}
+
+pub(crate) async fn an_init_that_cannot_run_ends_the_run(bench: &Bench) {
+    let mut broken = spec("a", "w1");
+    let script = bench.data.join("broken-agent");
+    std::fs::write(&script, "#!/nowhere/interpreter\n").unwrap();
+    broken.agent = script;
+    // Whether a start or a wait tells of it depends on who is faster.
+    if bench.machines.ensure(&broken).await.is_ok() {
+        let waiting = bench.machines.wait(&broken.box_id, &broken.wake_id);
+        tokio::time::timeout(DEADLINE, waiting)
+            .await
+            .unwrap()
+            .unwrap();
+    }
+    let found = bench.machines.get(&broken.box_id).await.unwrap().unwrap();
     assert_eq!(found.state, MachineState::Stopped);
 }
 
