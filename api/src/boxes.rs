@@ -1,5 +1,7 @@
 //! `cocoonbox.control.v1.Boxes`.
 
+mod watch;
+
 use std::{
     collections::HashMap,
     pin::Pin,
@@ -10,7 +12,7 @@ use std::{
 use cocoonbox_commands::boxes::{self, Command};
 use cocoonbox_events::{CommandId, Fold, Ids, LogId, Meta, OffsetKey, Store, StreamName};
 use cocoonbox_machines::{BoxId, machine};
-use cocoonbox_projections::{BoxRow, OperationEventRow, Views, ViewsError};
+use cocoonbox_projections::{BoxRow, Views, ViewsError};
 use cocoonbox_proto::control::v1::{
     Box as BoxMessage, BoxRef, EnsureRequest, Flavor, GetBoxRequest, ListBoxesRequest,
     ListBoxesResponse, Operation, OperationEvent, Phase, Promises, WatchBoxesRequest, WatchRequest,
@@ -20,6 +22,7 @@ use futures::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status};
 
+use self::watch::{Steps, Watcher};
 use crate::{
     accounts::{AccountError, Accounts},
     auth::Caller,
@@ -402,111 +405,6 @@ impl Reader {
     }
 }
 
-/// Sends the list whenever it differs from the one sent before.
-struct Watcher {
-    boxes: Reader,
-    user: String,
-    known: Option<Vec<BoxMessage>>,
-    changed: tokio::sync::watch::Receiver<u64>,
-    stop: CancellationToken,
-}
-
-impl Watcher {
-    fn into_stream(self) -> impl Stream<Item = Result<ListBoxesResponse, Status>> + Send {
-        futures::stream::unfold(Some(self), |watcher| async {
-            let mut watcher = watcher?;
-            match watcher.next().await {
-                Ok(list) => Some((Ok(list), Some(watcher))),
-                Err(status) => Some((Err(status), None)),
-            }
-        })
-    }
-
-    async fn next(&mut self) -> Result<ListBoxesResponse, Status> {
-        loop {
-            self.changed.mark_unchanged();
-            let (list, _) = self.boxes.snapshot(&self.user).await?;
-            if self.known.as_ref() != Some(&list.boxes) {
-                self.known = Some(list.boxes.clone());
-                return Ok(list);
-            }
-            wait(&mut self.changed, &self.stop).await?;
-        }
-    }
-}
-
-/// The steps of one operation, until it has ended.
-struct Steps {
-    views: Views,
-    user: String,
-    id: String,
-    after: u64,
-    ready: std::vec::IntoIter<OperationEventRow>,
-    ended: bool,
-    changed: tokio::sync::watch::Receiver<u64>,
-    stop: CancellationToken,
-}
-
-impl Steps {
-    fn into_stream(self) -> impl Stream<Item = Result<OperationEvent, Status>> + Send {
-        futures::stream::unfold(Some(self), |steps| async {
-            let mut steps = steps?;
-            match steps.next().await {
-                Ok(Some(step)) => Some((Ok(step), Some(steps))),
-                Ok(None) => None,
-                Err(status) => Some((Err(status), None)),
-            }
-        })
-    }
-
-    async fn next(&mut self) -> Result<Option<OperationEvent>, Status> {
-        loop {
-            if let Some(row) = self.ready.next() {
-                self.after = row.pos;
-                let step = OperationEvent::from(row);
-                self.ended = matches!(step.phase(), Phase::Done | Phase::FailedPhase);
-                return Ok(Some(step));
-            }
-            if self.ended {
-                return Ok(None);
-            }
-            self.changed.mark_unchanged();
-            let read = self
-                .views
-                .operation_events(&self.user, &self.id, self.after, STEPS_PAGE)
-                .await;
-            let steps = read.map_err(view)?;
-            if steps.is_empty() {
-                // Resumed behind the last step of an operation that has ended: nothing is left.
-                let row = self
-                    .views
-                    .operation(&self.user, &self.id)
-                    .await
-                    .map_err(view)?;
-                if row.is_some_and(|row| row.ended) {
-                    return Ok(None);
-                }
-                wait(&mut self.changed, &self.stop).await?;
-            }
-            self.ready = steps.into_iter();
-        }
-    }
-}
-
-async fn wait(
-    changed: &mut tokio::sync::watch::Receiver<u64>,
-    stop: &CancellationToken,
-) -> Result<(), Status> {
-    tokio::select! {
-        () = stop.cancelled() => Err(status::status(
-            Code::Unavailable,
-            "STOPPING",
-            "the server is stopping; resume later",
-        )),
-        _ = tokio::time::timeout(LOOK_AGAIN, changed.changed()) => Ok(()),
-    }
-}
-
 fn log_of(accounts: &Accounts, user: &str) -> Result<LogId, Status> {
     accounts.log_of(user).map_err(|error| match error {
         AccountError::NoSuchUser(_) => {
@@ -553,5 +451,21 @@ fn view(error: ViewsError) -> Status {
 }
 
 fn rejected(rejection: boxes::Rejection) -> Status {
-    status::status(Code::FailedPrecondition, "REFUSED", rejection.to_string())
+    use boxes::Rejection as R;
+    let message = rejection.to_string();
+    match rejection {
+        R::NotFound | R::OtherBox { .. } => status::status(Code::NotFound, "NO_SUCH_BOX", message),
+        R::BeingDeleted | R::Deleted => {
+            status::status(Code::FailedPrecondition, "BOX_DELETED", message)
+        }
+        R::NotRunning { .. } => {
+            status::status(Code::FailedPrecondition, "BOX_NOT_RUNNING", message)
+        }
+        R::BadName(error) => status::bad_field("name", error.to_string()),
+        R::Empty { field } => status::bad_field(field, "is empty"),
+        // Only the reactor reports; a caller cannot get here.
+        R::Stale { .. } | R::OtherLog { .. } | R::AnchorDiverged { .. } => {
+            status::status(Code::Aborted, "STALE", message)
+        }
+    }
 }

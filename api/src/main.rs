@@ -1,6 +1,10 @@
 //! `cocoonbox-api`: the control plane, the edge and the gateway in one process.
 
-use std::{io::Write as _, net::SocketAddr, path::PathBuf};
+use std::{
+    io::{IsTerminal as _, Write as _},
+    net::SocketAddr,
+    path::PathBuf,
+};
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};

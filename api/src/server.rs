@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     fs::Permissions,
     io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -90,6 +90,11 @@ impl Server {
         let data = config.data.clone();
         private_dir(&data)?;
         private_dir(&data.join("run"))?;
+        // What the logs hold sealed lies open in the views: nobody else may read these files. SQLite
+        // gives its side files the mode of the file itself.
+        for name in ["views.db", "vault.db"] {
+            private_file(&data.join(name))?;
+        }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let keys = Arc::new(KeyStore::open(&data).map_err(StartError::Keys)?);
@@ -250,6 +255,22 @@ fn private_dir(path: &Path) -> Result<(), StartError> {
     std::fs::create_dir_all(path).map_err(failed)?;
     // Boxes run as other users beneath this folder: they may pass through, not look around.
     std::fs::set_permissions(path, Permissions::from_mode(0o711)).map_err(failed)
+}
+
+/// Makes a file that only we may read, if it is absent.
+fn private_file(path: &Path) -> Result<(), StartError> {
+    let failed = |source| StartError::Io {
+        doing: "making",
+        path: path.into(),
+        source,
+    };
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|file| file.set_permissions(Permissions::from_mode(0o600)))
+        .map_err(failed)
 }
 
 /// Binds the operator's socket. The store's lock has made sure that no other api uses this folder.

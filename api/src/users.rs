@@ -26,6 +26,7 @@ use crate::{
 };
 
 const LABEL_BYTES_MAX: usize = 100;
+const LABEL_DEFAULT: &str = "device";
 const PAGE_DEFAULT: usize = 100;
 const PAGE_MAX: usize = 1_000;
 
@@ -219,7 +220,11 @@ fn label(label: &str) -> Result<&str, Status> {
             "at most 100 bytes without control characters",
         ));
     }
-    Ok(label)
+    Ok(if label.is_empty() {
+        LABEL_DEFAULT
+    } else {
+        label
+    })
 }
 
 /// Reads a page size; 0 is the default.
@@ -249,15 +254,46 @@ fn from_account(error: AccountError) -> Status {
         AccountError::NoSuchUser(_) => {
             status::status(Code::NotFound, "NO_SUCH_USER", "there is no such user")
         }
-        AccountError::Directory(error) => status::from_execute(error, |r: directory::Rejection| {
-            status::status(Code::AlreadyExists, "NAME_REFUSED", r.to_string())
-        }),
-        AccountError::User(error) => status::from_execute(error, |r: user::Rejection| {
-            status::status(Code::FailedPrecondition, "REFUSED", r.to_string())
-        }),
+        AccountError::Directory(error) => status::from_execute(error, from_directory),
+        AccountError::User(error) => status::from_execute(error, from_user),
         AccountError::Log(error) => status::from_append(error),
         AccountError::Load(_) | AccountError::Vault(_) | AccountError::Stream(_) => {
             status::internal(&error)
         }
+    }
+}
+
+fn from_directory(rejection: directory::Rejection) -> Status {
+    use directory::Rejection as R;
+    match rejection {
+        R::NameTaken { .. } => {
+            status::status(Code::AlreadyExists, "NAME_TAKEN", rejection.to_string())
+        }
+        R::BadName(error) => status::bad_field("name", error.to_string()),
+        R::EmptyUserId => status::bad_field("user_id", "is empty"),
+    }
+}
+
+fn from_user(rejection: user::Rejection) -> Status {
+    use user::Rejection as R;
+    match rejection {
+        R::NotFound | R::Deleted | R::OtherUser { .. } => {
+            status::status(Code::NotFound, "NO_SUCH_USER", "there is no such user")
+        }
+        R::BadName(error) => status::bad_field("label", error.to_string()),
+        R::Empty { field } => status::bad_field(field, "is empty"),
+        R::TooManyTokens => status::status(
+            Code::ResourceExhausted,
+            "TOO_MANY_TOKENS",
+            rejection.to_string(),
+        ),
+        R::NoSuchToken { .. } => {
+            status::status(Code::NotFound, "NO_SUCH_TOKEN", rejection.to_string())
+        }
+        R::TokenRevoked { .. } => status::status(
+            Code::FailedPrecondition,
+            "TOKEN_REVOKED",
+            rejection.to_string(),
+        ),
     }
 }

@@ -93,11 +93,20 @@ impl TestDoor {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let serving = tokio::spawn(door::serve(listener, channel(), services, stop.clone()));
-        Self { address, gateway, records, stop, serving }
+        Self {
+            address,
+            gateway,
+            records,
+            stop,
+            serving,
+        }
     }
 
     async fn allowing(address: SocketAddr) -> Self {
-        Self::open(GatewayConfig::default(), allow(address), |services| services).await
+        Self::open(GatewayConfig::default(), allow(address), |services| {
+            services
+        })
+        .await
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {
@@ -112,7 +121,10 @@ impl TestDoor {
     }
 
     async fn get(&self, url: &str) -> String {
-        self.ask(format!("GET {url} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).await
+        self.ask(format!(
+            "GET {url} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        ))
+        .await
     }
 
     pub(crate) async fn shut(self) {
@@ -197,7 +209,11 @@ impl Resolver for Answers {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         self.asked.lock().unwrap().push(name.to_owned());
         let mut answers = self.answers.lock().unwrap();
-        let next = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
+        let next = if answers.len() > 1 {
+            answers.pop_front()
+        } else {
+            answers.front().cloned()
+        };
         next.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 }
@@ -220,14 +236,19 @@ impl Dialer for Elsewhere {
 fn assert_refused(answer: &str, status: u16, reason: &str) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-    assert!(head.contains(&format!("x-cocoonbox-reason: {reason}\r\n")), "{answer}");
+    assert!(
+        head.contains(&format!("x-cocoonbox-reason: {reason}\r\n")),
+        "{answer}"
+    );
     assert!(body.starts_with("cocoonbox: "), "{answer}");
 }
 
 #[tokio::test]
 async fn private_addresses_are_refused_in_every_spelling() {
-    let door =
-        TestDoor::open(GatewayConfig::default(), WebPolicy::default(), |services| services).await;
+    let door = TestDoor::open(GatewayConfig::default(), WebPolicy::default(), |services| {
+        services
+    })
+    .await;
     for (url, reason) in [
         ("http://127.0.0.1/", "EGRESS_PRIVATE_ADDRESS"),
         ("http://127.1/", "EGRESS_PRIVATE_ADDRESS"),
@@ -239,7 +260,10 @@ async fn private_addresses_are_refused_in_every_spelling() {
         ("http://[::1]/", "EGRESS_PRIVATE_ADDRESS"),
         ("http://[::]/", "EGRESS_PRIVATE_ADDRESS"),
         ("http://[::ffff:7f00:1]/", "EGRESS_PRIVATE_ADDRESS"),
-        ("http://[::ffff:169.254.169.254]/latest", "EGRESS_PRIVATE_ADDRESS"),
+        (
+            "http://[::ffff:169.254.169.254]/latest",
+            "EGRESS_PRIVATE_ADDRESS",
+        ),
         ("http://[64:ff9b::a00:1]/", "EGRESS_PRIVATE_ADDRESS"),
         ("http://[fe80::1]/", "EGRESS_PRIVATE_ADDRESS"),
         ("http://169.254.169.254/", "EGRESS_PRIVATE_ADDRESS"),
@@ -251,11 +275,17 @@ async fn private_addresses_are_refused_in_every_spelling() {
     ] {
         assert_refused(&door.get(url).await, 403, reason);
     }
-    for url in ["http://good@127.0.0.1/", "http://127%2e0.0.1/", "http://1.2.3.256/"] {
+    for url in [
+        "http://good@127.0.0.1/",
+        "http://127%2e0.0.1/",
+        "http://1.2.3.256/",
+    ] {
         assert_refused(&door.get(url).await, 400, "EGRESS_BAD_TARGET");
     }
     for authority in ["127.0.0.1:443", "[::1]:443", "0x7f.1:443"] {
-        let answer = door.ask(format!("CONNECT {authority} HTTP/1.1\r\nhost: x\r\n\r\n"));
+        let answer = door.ask(format!(
+            "CONNECT {authority} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        ));
         assert_refused(&answer.await, 403, "EGRESS_PRIVATE_ADDRESS");
     }
     door.shut().await;
@@ -263,29 +293,53 @@ async fn private_addresses_are_refused_in_every_spelling() {
 
 #[tokio::test]
 async fn what_is_not_a_proxy_request_is_explained() {
-    let door =
-        TestDoor::open(GatewayConfig::default(), WebPolicy::default(), |services| services).await;
+    let door = TestDoor::open(GatewayConfig::default(), WebPolicy::default(), |services| {
+        services
+    })
+    .await;
     let answer = door.get("/").await;
     assert_refused(&answer, 400, "EGRESS_PROXY_FORM");
     assert!(answer.contains("http_proxy"), "{answer}");
-    assert_refused(&door.get("https://example.com/").await, 400, "EGRESS_SCHEME");
+    assert_refused(
+        &door.get("https://example.com/").await,
+        400,
+        "EGRESS_SCHEME",
+    );
     assert_refused(&door.get("ftp://example.com/").await, 400, "EGRESS_SCHEME");
-    assert_refused(&door.get("http://x.cocoonbox/").await, 502, "EGRESS_NO_SUCH_HOST");
-    assert_refused(&door.get("http://gateway.cocoonbox:8080/healthz").await, 403, "GATEWAY_FORM");
-    let connect = "CONNECT gateway.cocoonbox:443 HTTP/1.1\r\nhost: x\r\n\r\n";
+    assert_refused(
+        &door.get("http://x.cocoonbox/").await,
+        502,
+        "EGRESS_NO_SUCH_HOST",
+    );
+    assert_refused(
+        &door.get("http://gateway.cocoonbox:8080/healthz").await,
+        403,
+        "GATEWAY_FORM",
+    );
+    let connect = "CONNECT gateway.cocoonbox:443 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     assert_refused(&door.ask(connect).await, 403, "GATEWAY_FORM");
     let answer = door.get("http://gateway.cocoonbox/healthz").await;
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok\n"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok\n"),
+        "{answer}"
+    );
     door.shut().await;
 }
 
 #[tokio::test]
 async fn the_web_can_be_switched_off_but_for_what_the_operator_names() {
     let address = origin(|stream| serve_text(stream, "inside")).await;
-    let web = WebPolicy { enabled: false, ..allow(address) };
+    let web = WebPolicy {
+        enabled: false,
+        ..allow(address)
+    };
     let door = TestDoor::open(GatewayConfig::default(), web, |services| services).await;
     assert_refused(&door.get("http://example.com/").await, 403, "EGRESS_OFF");
-    assert!(door.get(&format!("http://{address}/")).await.ends_with("inside"));
+    assert!(
+        door.get(&format!("http://{address}/"))
+            .await
+            .ends_with("inside")
+    );
     door.shut().await;
 }
 
@@ -299,16 +353,25 @@ async fn one_private_answer_among_public_ones_is_enough() {
         &[],
     ];
     let resolver = Answers::of(answers);
-    let dialer = Arc::new(Elsewhere { dialed: Mutex::default(), to: LOOPBACK });
+    let dialer = Arc::new(Elsewhere {
+        dialed: Mutex::default(),
+        to: LOOPBACK,
+    });
     let shape = |services: DoorServices| {
-        services.with_resolver(resolver.clone()).with_dialer(dialer.clone())
+        services
+            .with_resolver(resolver.clone())
+            .with_dialer(dialer.clone())
     };
     let door = TestDoor::open(GatewayConfig::default(), WebPolicy::default(), shape).await;
     for _ in 0..4 {
         let answer = door.get("http://both.example/").await;
         assert_refused(&answer, 403, "EGRESS_PRIVATE_ADDRESS");
     }
-    assert_refused(&door.get("http://both.example/").await, 502, "EGRESS_NO_SUCH_HOST");
+    assert_refused(
+        &door.get("http://both.example/").await,
+        502,
+        "EGRESS_NO_SUCH_HOST",
+    );
     assert!(dialer.dialed.lock().unwrap().is_empty());
     door.shut().await;
 }
@@ -317,9 +380,14 @@ async fn one_private_answer_among_public_ones_is_enough() {
 async fn a_name_that_changes_its_answer_gains_nothing() {
     let secret = origin(|stream| serve_text(stream, "secret")).await;
     let resolver = Answers::of(&[&["1.1.1.1"], &["127.0.0.1"]]);
-    let dialer = Arc::new(Elsewhere { dialed: Mutex::default(), to: secret });
+    let dialer = Arc::new(Elsewhere {
+        dialed: Mutex::default(),
+        to: secret,
+    });
     let shape = |services: DoorServices| {
-        services.with_resolver(resolver.clone()).with_dialer(dialer.clone())
+        services
+            .with_resolver(resolver.clone())
+            .with_dialer(dialer.clone())
     };
     let door = TestDoor::open(GatewayConfig::default(), WebPolicy::default(), shape).await;
     // The socket ends up on loopback although a public address was dialed: the peer is looked at again.
@@ -328,9 +396,20 @@ async fn a_name_that_changes_its_answer_gains_nothing() {
     assert!(!answer.contains("secret"));
     // Asked once, and what was checked is what was dialed.
     assert_eq!(*resolver.asked.lock().unwrap(), ["rebind.example"]);
-    assert_eq!(*dialer.dialed.lock().unwrap(), ["1.1.1.1:80".parse().unwrap()]);
-    assert_refused(&door.get("http://rebind.example/").await, 403, "EGRESS_PRIVATE_ADDRESS");
-    assert_eq!(dialer.dialed.lock().unwrap().len(), 1, "the second answer was never dialed");
+    assert_eq!(
+        *dialer.dialed.lock().unwrap(),
+        ["1.1.1.1:80".parse().unwrap()]
+    );
+    assert_refused(
+        &door.get("http://rebind.example/").await,
+        403,
+        "EGRESS_PRIVATE_ADDRESS",
+    );
+    assert_eq!(
+        dialer.dialed.lock().unwrap().len(),
+        1,
+        "the second answer was never dialed"
+    );
     door.shut().await;
 }
 
@@ -351,7 +430,10 @@ async fn the_apis_own_addresses_are_refused_even_if_named() {
 
 async fn serve_text(mut stream: TcpStream, text: &'static str) {
     read_until(&mut stream, "\r\n\r\n").await;
-    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}",
+        text.len()
+    );
     stream.write_all(answer.as_bytes()).await.unwrap();
 }
 
@@ -381,14 +463,26 @@ async fn a_request_is_readdressed_and_only_the_message_passes() {
         .await;
     let request = within(requests.recv()).await.unwrap().to_ascii_lowercase();
     assert!(request.starts_with("post /a?b=c http/1.1\r\n"), "{request}");
-    assert!(request.contains(&format!("\r\nhost: {address}\r\n")), "{request}");
+    assert!(
+        request.contains(&format!("\r\nhost: {address}\r\n")),
+        "{request}"
+    );
     for kept in ["x-keep: 1", "authorization: own", "content-length: 5"] {
         assert!(request.contains(&format!("\r\n{kept}\r\n")), "{request}");
     }
-    for gone in ["proxy-", "x-hop", "x-cocoonbox", "other.example", "transfer-encoding"] {
+    for gone in [
+        "proxy-",
+        "x-hop",
+        "x-cocoonbox",
+        "other.example",
+        "transfer-encoding",
+    ] {
         assert!(!request.contains(gone), "{request}");
     }
-    assert!(answer.starts_with("HTTP/1.1 201 ") && answer.ends_with("\r\n\r\nok"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 201 ") && answer.ends_with("\r\n\r\nok"),
+        "{answer}"
+    );
     assert!(answer.contains("set-cookie: a=b"), "{answer}");
     for gone in ["x-hop", "proxy-", "LIE"] {
         assert!(!answer.contains(gone), "{answer}");
@@ -423,7 +517,10 @@ async fn two_framings_never_become_two_requests() {
     while let Ok(request) = requests.try_recv() {
         let request = request.to_ascii_lowercase();
         let both = request.contains("content-length") && request.contains("transfer-encoding");
-        assert!(!both && request.matches("http/1.1").count() <= 1, "{request}");
+        assert!(
+            !both && request.matches("http/1.1").count() <= 1,
+            "{request}"
+        );
     }
 }
 
@@ -451,7 +548,10 @@ async fn an_answer_streams_and_a_cut_stays_a_cut() {
     read_until(&mut stream, "first\r\n").await;
     go.send(()).unwrap();
     let rest = read_all(&mut stream).await;
-    assert_eq!(rest, "6\r\nsecond\r\n", "no last chunk: the answer is not whole");
+    assert_eq!(
+        rest, "6\r\nsecond\r\n",
+        "no last chunk: the answer is not whole"
+    );
 
     // An answer that HTTP/1.0 ends by closing is broken by a reset instead.
     let mut stream = door.connect().await;
@@ -469,7 +569,10 @@ async fn tunnel(door: &TestDoor, address: SocketAddr) -> TcpStream {
     stream.write_all(request.as_bytes()).await.unwrap();
     let head = read_until(&mut stream, "\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-    assert!(!head.contains("content-length") && !head.contains("transfer-encoding"), "{head}");
+    assert!(
+        !head.contains("content-length") && !head.contains("transfer-encoding"),
+        "{head}"
+    );
     stream
 }
 
@@ -480,7 +583,10 @@ async fn a_tunnel_carries_bytes_both_ways_and_half_closes() {
         let mut all = Vec::new();
         // Answers only to what has an end: without the half-close this waits for ever.
         stream.read_to_end(&mut all).await.unwrap();
-        stream.write_all(all.len().to_string().as_bytes()).await.unwrap();
+        stream
+            .write_all(all.len().to_string().as_bytes())
+            .await
+            .unwrap();
     })
     .await;
     let door = TestDoor::allowing(address).await;
@@ -533,8 +639,13 @@ async fn silence_ends_tunnels_requests_and_slow_heads() {
     assert_eq!(read_all(&mut stream).await, "");
     let answer = door.get(&format!("http://{address}/")).await;
     assert_refused(&answer, 504, "EGRESS_TIMEOUT");
-    let answer = door.ask("GET http://example.com/ HTTP/1.1\r\nx-slow: ").await;
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    let answer = door
+        .ask("GET http://example.com/ HTTP/1.1\r\nx-slow: ")
+        .await;
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 408 "),
+        "{answer}"
+    );
     door.shut().await;
 }
 
@@ -544,7 +655,10 @@ async fn a_box_gets_its_share_of_connections_and_no_more() {
         let _closed = stream.read_to_end(&mut Vec::new()).await;
     })
     .await;
-    let limits = DoorLimits { connections: 2, ..DoorLimits::default() };
+    let limits = DoorLimits {
+        connections: 2,
+        ..DoorLimits::default()
+    };
     let shape = |services: DoorServices| services.with_limits(limits);
     let door = TestDoor::open(GatewayConfig::default(), allow(address), shape).await;
     let first = tunnel(&door, address).await;
@@ -563,15 +677,26 @@ async fn a_box_gets_its_share_of_connections_and_no_more() {
 
 #[tokio::test]
 async fn heads_are_bounded() {
-    let door =
-        TestDoor::open(GatewayConfig::default(), WebPolicy::default(), |services| services).await;
+    let door = TestDoor::open(GatewayConfig::default(), WebPolicy::default(), |services| {
+        services
+    })
+    .await;
     let long = "x".repeat(100 << 10);
     for head in [format!("x-long: {long}\r\n"), "a: b\r\n".repeat(200)] {
-        let answer = door.ask(format!("GET http://gateway.cocoonbox/healthz HTTP/1.1\r\n{head}\r\n"));
+        let answer = door.ask(format!(
+            "GET http://gateway.cocoonbox/healthz HTTP/1.1\r\n{head}\r\n"
+        ));
         let answer = answer.await;
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431 "), "{answer}");
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 431 "),
+            "{answer}"
+        );
     }
-    assert!(door.get("http://gateway.cocoonbox/healthz").await.ends_with("ok\n"));
+    assert!(
+        door.get("http://gateway.cocoonbox/healthz")
+            .await
+            .ends_with("ok\n")
+    );
     door.shut().await;
 }
 

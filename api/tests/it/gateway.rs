@@ -20,11 +20,17 @@ const ANTHROPIC: &str = "/anthropic/v1/messages";
 const OPENAI: &str = "/openai/v1/chat/completions";
 
 fn vendor(base_url: impl Into<String>) -> Vendor {
-    Vendor { base_url: base_url.into(), key: Secret::new(KEY.into()) }
+    Vendor {
+        base_url: base_url.into(),
+        key: Secret::new(KEY.into()),
+    }
 }
 
 fn both(base_url: &str) -> GatewayConfig {
-    GatewayConfig { anthropic: Some(vendor(base_url)), openai: Some(vendor(base_url)) }
+    GatewayConfig {
+        anthropic: Some(vendor(base_url)),
+        openai: Some(vendor(base_url)),
+    }
 }
 
 async fn door(models: GatewayConfig) -> TestDoor {
@@ -59,11 +65,17 @@ fn ask(model: &str, stream: bool) -> Value {
 }
 
 fn head(answer: &str) -> &str {
-    answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {answer}")).0
+    answer
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no head: {answer}"))
+        .0
 }
 
 fn body(answer: &str) -> &str {
-    answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no body: {answer}")).1
+    answer
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("no body: {answer}"))
+        .1
 }
 
 /// Takes the chunks of a chunked body apart; `None` if its end is missing.
@@ -94,7 +106,8 @@ fn only(records: Vec<(UsageModelCalled, cocoonbox_api::door::Channel)>) -> Usage
 async fn read_request(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let head = read_until(stream, "\r\n\r\n").await;
     let length = head.to_ascii_lowercase().lines().find_map(|line| {
-        line.strip_prefix("content-length: ").map(|length| length.parse::<usize>().unwrap())
+        line.strip_prefix("content-length: ")
+            .map(|length| length.parse::<usize>().unwrap())
     });
     let mut body = vec![0; length.unwrap_or(0)];
     within(stream.read_exact(&mut body)).await.unwrap();
@@ -109,21 +122,28 @@ const SCRIPT: &str = "api_key = 'sk-operator-0123456789'
 
 #[tokio::test]
 async fn both_wires_pass_unchanged_and_are_metered() {
-    let model = Server::start_local(Script::parse(SCRIPT).unwrap()).await.unwrap();
     for (path, vendor_path, vendor) in [
         (ANTHROPIC, "/v1/messages", "anthropic"),
         (OPENAI, "/v1/chat/completions", "openai"),
     ] {
         for stream in [true, false] {
+            let model = Server::start_local(Script::parse(SCRIPT).unwrap())
+                .await
+                .unwrap();
             let door = door(both(&format!("{}/v1/", model.url()))).await;
             let request = ask("big-model", stream).to_string();
             let passed = door.ask(post(path, &request)).await;
             assert!(passed.starts_with("HTTP/1.1 200 "), "{passed}");
             let usage = only(door.final_records(1).await);
 
-            // The same bytes as without the gateway; only the second attempt's id would differ.
+            assert_eq!(model.requests()[0].status, 200);
+            model.shutdown().await;
+
+            // The same bytes as without the gateway. A server counts attempts, so it is a fresh one.
             let direct = {
-                let model = Server::start_local(Script::parse(SCRIPT).unwrap()).await.unwrap();
+                let model = Server::start_local(Script::parse(SCRIPT).unwrap())
+                    .await
+                    .unwrap();
                 let mut stream = TcpStream::connect(model.addr()).await.unwrap();
                 let request = format!(
                     "POST {vendor_path} HTTP/1.1\r\nhost: x\r\nx-api-key: {KEY}\r\n\
@@ -152,8 +172,6 @@ async fn both_wires_pass_unchanged_and_are_metered() {
             assert_eq!(input, 17, "{usage:?}");
         }
     }
-    assert!(model.requests().iter().all(|request| request.status == 200));
-    model.shutdown().await;
 }
 
 #[tokio::test]
@@ -189,12 +207,29 @@ async fn the_vendor_sees_the_operators_key_and_the_boxs_bytes() {
         assert!(head.contains("?beta=true http/1.1\r\n"), "{head}");
         assert!(head.contains(&key), "{head}");
         assert!(head.contains("\r\nanthropic-beta: b1,b2\r\n"), "{head}");
-        assert!(head.contains("\r\ncontent-type: application/json\r\n"), "{head}");
-        assert_eq!(head.contains("anthropic-version: 2023-06-01"), path == ANTHROPIC, "{head}");
-        for gone in ["own", "cookie", "x-stainless", "proxy", "x-cocoonbox", "gateway.cocoonbox"] {
+        assert!(
+            head.contains("\r\ncontent-type: application/json\r\n"),
+            "{head}"
+        );
+        assert_eq!(
+            head.contains("anthropic-version: 2023-06-01"),
+            path == ANTHROPIC,
+            "{head}"
+        );
+        for gone in [
+            "own",
+            "cookie",
+            "x-stainless",
+            "proxy",
+            "x-cocoonbox",
+            "gateway.cocoonbox",
+        ] {
             assert!(!head.contains(gone), "{gone}: {head}");
         }
-        for kept in ["request-id: req-1", "anthropic-ratelimit-requests-remaining: 9"] {
+        for kept in [
+            "request-id: req-1",
+            "anthropic-ratelimit-requests-remaining: 9",
+        ] {
             assert!(answer.contains(kept), "{answer}");
         }
         for gone in ["set-cookie", "organization", "LIE", KEY] {
@@ -202,7 +237,12 @@ async fn the_vendor_sees_the_operators_key_and_the_boxs_bytes() {
         }
     }
     let records = door.final_records(2).await;
-    assert!(records.iter().all(|(usage, _)| usage.complete && usage.model == "m"), "{records:?}");
+    assert!(
+        records
+            .iter()
+            .all(|(usage, _)| usage.complete && usage.model == "m"),
+        "{records:?}"
+    );
 }
 
 const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
@@ -244,7 +284,10 @@ async fn a_chunk_arrives_before_the_vendor_has_finished() {
     let rest = format!("{}0\r\n\r\n", chunk(STOP));
     let (door, go) = gated(rest.leak()).await;
     let mut stream = door.connect().await;
-    stream.write_all(post(ANTHROPIC, "{\"model\":\"m\"}").as_bytes()).await.unwrap();
+    stream
+        .write_all(post(ANTHROPIC, "{\"model\":\"m\"}").as_bytes())
+        .await
+        .unwrap();
     let so_far = read_until(&mut stream, "}}}\n\n\r\n").await;
     assert!(so_far.contains("message_start"), "{so_far}");
     assert!(door.records.all().is_empty(), "the call has not ended");
@@ -260,19 +303,31 @@ async fn a_cut_vendor_is_a_cut_answer() {
     let (door, go) = gated("5\r\ncut").await;
     go.send(()).unwrap();
     let answer = door.ask(post(ANTHROPIC, "{\"model\":\"m\"}")).await;
-    assert!(answer.contains("message_start"), "what came before the cut arrives: {answer}");
+    assert!(
+        answer.contains("message_start"),
+        "what came before the cut arrives: {answer}"
+    );
     assert_eq!(unchunk(body(&answer)), None, "no clean end");
     let usage = only(door.final_records(1).await);
-    assert_eq!((usage.status, usage.input_tokens, usage.complete), (200, 7, false));
+    assert_eq!(
+        (usage.status, usage.input_tokens, usage.complete),
+        (200, 7, false)
+    );
 
     // With a length announced, too.
     let door = door_to(|mut stream| async move {
         read_request(&mut stream).await;
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\"").await.unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\"")
+            .await
+            .unwrap();
     })
     .await;
     let answer = door.ask(post(OPENAI, "{\"model\":\"m\"}")).await;
-    assert!(head(&answer).contains("content-length: 9") && body(&answer).len() < 9, "{answer}");
+    assert!(
+        head(&answer).contains("content-length: 9") && body(&answer).len() < 9,
+        "{answer}"
+    );
     assert!(!only(door.final_records(1).await).complete);
 }
 
@@ -290,11 +345,17 @@ async fn a_caller_that_leaves_is_recorded_once() {
     // In the middle of the answer.
     let (door, gate) = gated("").await;
     let mut stream = door.connect().await;
-    stream.write_all(post(ANTHROPIC, "{\"model\":\"m\"}").as_bytes()).await.unwrap();
+    stream
+        .write_all(post(ANTHROPIC, "{\"model\":\"m\"}").as_bytes())
+        .await
+        .unwrap();
     read_until(&mut stream, "}}}\n\n\r\n").await;
     drop(stream);
     let usage = only(door.final_records(1).await);
-    assert_eq!((usage.status, usage.input_tokens, usage.complete), (200, 7, false));
+    assert_eq!(
+        (usage.status, usage.input_tokens, usage.complete),
+        (200, 7, false)
+    );
     drop(gate);
 
     // Before there is one. The vendor sees it leave.
@@ -311,12 +372,18 @@ async fn a_caller_that_leaves_is_recorded_once() {
     })
     .await;
     let mut stream = door.connect().await;
-    stream.write_all(post(OPENAI, "{\"model\":\"m\"}").as_bytes()).await.unwrap();
+    stream
+        .write_all(post(OPENAI, "{\"model\":\"m\"}").as_bytes())
+        .await
+        .unwrap();
     within(was_asked.recv()).await.unwrap();
     drop(stream);
     within(has_left.recv()).await.unwrap();
     let usage = only(door.final_records(1).await);
-    assert_eq!((usage.status, usage.complete, usage.model.as_str()), (0, false, "m"));
+    assert_eq!(
+        (usage.status, usage.complete, usage.model.as_str()),
+        (0, false, "m")
+    );
 }
 
 #[tokio::test]
@@ -324,12 +391,17 @@ async fn a_vendor_that_refuses_is_passed_on_with_its_patience() {
     let script = "[[conversation]]\n[[conversation.step]]\ntext = 'x'\n\
                   fail = { status = 429, retry_after = 17, times = 1 }";
     for path in [ANTHROPIC, OPENAI] {
-        let model = Server::start_local(Script::parse(script).unwrap()).await.unwrap();
+        let model = Server::start_local(Script::parse(script).unwrap())
+            .await
+            .unwrap();
         let door = door(both(&model.url())).await;
         let answer = door.ask(post(path, &ask("m", true).to_string())).await;
         assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
         assert!(head(&answer).contains("retry-after: 17"), "{answer}");
-        assert!(!answer.contains("x-cocoonbox-reason"), "it is the vendor's answer: {answer}");
+        assert!(
+            !answer.contains("x-cocoonbox-reason"),
+            "it is the vendor's answer: {answer}"
+        );
         assert_eq!(only(door.final_records(1).await).status, 429);
         model.shutdown().await;
     }
@@ -344,8 +416,14 @@ async fn a_vendor_that_is_not_there_is_said_and_recorded() {
     let door = door(both(&format!("http://{closed}"))).await;
     let answer = door.ask(post(ANTHROPIC, "{\"model\":\"m\"}")).await;
     assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
-    assert!(answer.contains("x-cocoonbox-reason: MODEL_UNREACHABLE"), "{answer}");
-    assert!(!answer.contains(&closed.port().to_string()), "the operator's network stays theirs");
+    assert!(
+        answer.contains("x-cocoonbox-reason: MODEL_UNREACHABLE"),
+        "{answer}"
+    );
+    assert!(
+        !answer.contains(&closed.port().to_string()),
+        "the operator's network stays theirs"
+    );
     let usage = only(door.final_records(1).await);
     assert_eq!((usage.status, usage.complete), (0, false));
 }
@@ -355,15 +433,33 @@ async fn a_model_that_is_not_configured_names_the_setting() {
     let door = door(GatewayConfig::default()).await;
     let answer = door.ask(post(ANTHROPIC, "{}")).await;
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    assert!(answer.contains("x-cocoonbox-reason: MODEL_NOT_CONFIGURED"), "{answer}");
+    assert!(
+        answer.contains("x-cocoonbox-reason: MODEL_NOT_CONFIGURED"),
+        "{answer}"
+    );
     let error: Value = serde_json::from_str(body(&answer)).unwrap();
     assert_eq!(error["type"], "error");
-    assert!(error["error"]["message"].as_str().unwrap().contains("`ANTHROPIC_API_KEY`"), "{error}");
+    assert!(
+        error["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("`ANTHROPIC_API_KEY`"),
+        "{error}"
+    );
     let answer = door.ask(post(OPENAI, "{}")).await;
     let error: Value = serde_json::from_str(body(&answer)).unwrap();
     assert_eq!(error["error"]["code"], "model_not_configured");
-    assert!(error["error"]["message"].as_str().unwrap().contains("`OPENAI_API_KEY`"), "{error}");
-    assert!(door.final_records(0).await.is_empty(), "no vendor was asked");
+    assert!(
+        error["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("`OPENAI_API_KEY`"),
+        "{error}"
+    );
+    assert!(
+        door.final_records(0).await.is_empty(),
+        "no vendor was asked"
+    );
 }
 
 #[tokio::test]
@@ -393,12 +489,16 @@ async fn a_vendor_that_repeats_the_key_is_silenced() {
 async fn a_redirect_is_not_followed_and_not_shown() {
     let door = door_to(|mut stream| async move {
         read_request(&mut stream).await;
-        let answer = "HTTP/1.1 307 Go\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n";
+        let answer =
+            "HTTP/1.1 307 Go\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n";
         stream.write_all(answer.as_bytes()).await.unwrap();
     })
     .await;
     let answer = door.ask(post(ANTHROPIC, "{\"model\":\"m\"}")).await;
-    assert!(answer.contains("x-cocoonbox-reason: MODEL_REDIRECTED"), "{answer}");
+    assert!(
+        answer.contains("x-cocoonbox-reason: MODEL_REDIRECTED"),
+        "{answer}"
+    );
     assert!(!answer.contains("location"), "{answer}");
     assert_eq!(only(door.final_records(1).await).status, 307);
 }
@@ -413,7 +513,10 @@ async fn bodies_are_bounded_announced_or_not() {
                      content-length: 33554433\r\n\r\n";
     let answer = door.ask(announced).await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
-    assert!(answer.contains("x-cocoonbox-reason: MODEL_BODY_TOO_LARGE"), "{answer}");
+    assert!(
+        answer.contains("x-cocoonbox-reason: MODEL_BODY_TOO_LARGE"),
+        "{answer}"
+    );
     assert!(answer.contains("request_too_large"), "{answer}");
 
     let head = "POST http://gateway.cocoonbox/openai/v1/chat/completions HTTP/1.1\r\nhost: x\r\n\
@@ -436,14 +539,19 @@ async fn bodies_are_bounded_announced_or_not() {
         String::from_utf8_lossy(&bytes).into_owned()
     };
     let ((), answer) = within(async { tokio::join!(send, read) }).await;
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 413 "), "{answer}");
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 413 "),
+        "{answer}"
+    );
     let usage = only(door.final_records(1).await);
     assert_eq!((usage.status, usage.complete), (0, false));
 }
 
 #[tokio::test]
 async fn lists_of_models_pass_and_other_paths_do_not() {
-    let model = Server::start_local(Script::parse(SCRIPT).unwrap()).await.unwrap();
+    let model = Server::start_local(Script::parse(SCRIPT).unwrap())
+        .await
+        .unwrap();
     let door = door(both(&model.url())).await;
     for vendor in ["anthropic", "openai"] {
         let get = |path: &str| {
@@ -453,13 +561,23 @@ async fn lists_of_models_pass_and_other_paths_do_not() {
         };
         let answer = door.ask(get("/v1/models")).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        for path in ["/v1/files", "/v1/messages/batches", "/v1/models/../files", "/metrics", ""] {
+        for path in [
+            "/v1/files",
+            "/v1/messages/batches",
+            "/v1/models/../files",
+            "/metrics",
+            "",
+        ] {
             let answer = door.ask(get(path)).await;
             assert!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
         }
-        let answer = door.ask(get(if vendor == "openai" { OPENAI } else { ANTHROPIC }
-            .trim_start_matches("/openai")
-            .trim_start_matches("/anthropic")));
+        let answer = door.ask(get(if vendor == "openai" {
+            OPENAI
+        } else {
+            ANTHROPIC
+        }
+        .trim_start_matches("/openai")
+        .trim_start_matches("/anthropic")));
         assert!(answer.await.starts_with("HTTP/1.1 405 "));
     }
     assert!(door.final_records(0).await.is_empty());
@@ -470,13 +588,28 @@ async fn lists_of_models_pass_and_other_paths_do_not() {
 async fn a_configuration_that_cannot_work_is_refused_at_the_start() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let make = |base_url: &str, key: &str| {
-        let vendor = Vendor { base_url: base_url.into(), key: Secret::new(key.into()) };
-        let config = GatewayConfig { anthropic: None, openai: Some(vendor) };
+        let vendor = Vendor {
+            base_url: base_url.into(),
+            key: Secret::new(key.into()),
+        };
+        let config = GatewayConfig {
+            anthropic: None,
+            openai: Some(vendor),
+        };
         Gateway::new(config, Arc::new(Records::default())).map(drop)
     };
     assert!(make("https://api.example/prefix/v1/", "k").is_ok());
-    for url in ["api.example", "ftp://api.example", "http://me:pw@api.example", "http://a/?k=v", ""] {
-        assert!(matches!(make(url, "k"), Err(Error::BaseUrl { vendor: "openai" })), "{url}");
+    for url in [
+        "api.example",
+        "ftp://api.example",
+        "http://me:pw@api.example",
+        "http://a/?k=v",
+        "",
+    ] {
+        assert!(
+            matches!(make(url, "k"), Err(Error::BaseUrl { vendor: "openai" })),
+            "{url}"
+        );
     }
     let error = make("http://a", "sk-\nsecret").unwrap_err();
     assert!(matches!(error, Error::Key { .. }));
