@@ -1,0 +1,189 @@
+//! The arguments.
+
+pub mod boxes;
+pub mod replay;
+pub mod talk;
+pub mod users;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+
+use crate::{client::Address, text};
+
+pub const DEFAULT_API: &str = "http://127.0.0.1:8750";
+
+/// Boxes with an agent in them, and the log that tells what happened.
+///
+/// A box is a persistent machine; an agent lives in it and works on what you send. Whatever happens is
+/// an event in a log. Every event has an offset key, and every stream can be resumed from one.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "cocoonbox",
+    version,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+#[command(
+    after_help = "`cocoonbox help COMMAND` says more, `cocoonbox help exit-codes` what a script learns."
+)]
+#[command(after_long_help = "\
+Start here:
+  cocoonbox up                                   start an api on this host and log in
+  cocoonbox ensure                               make or wake the box `main`
+  cocoonbox send write a haiku to /workspace/h   give its agent something to do
+  cocoonbox exec -- ls -l /workspace             run a command in it
+  cocoonbox transcript                           read what was said and done
+
+More: `cocoonbox help COMMAND`, `cocoonbox help exit-codes`, `cocoonbox help environment`.")]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Common options")]
+pub struct Global {
+    /// The api: http://HOST:PORT or unix:/PATH
+    #[arg(long, global = true, value_name = "ADDRESS", env = "COCOONBOX_API")]
+    #[arg(default_value = DEFAULT_API, value_hint = ValueHint::Url)]
+    pub api: Address,
+
+    /// Where an api on this host keeps its data [default: $XDG_DATA_HOME/cocoonbox]
+    #[arg(long, global = true, value_name = "DIR", env = "COCOONBOX_DATA_DIR")]
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub data_dir: Option<PathBuf>,
+
+    /// Print JSON: one object, or one a line where there are many
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// Say nothing but the result and errors
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+
+    /// How long to go on trying when a stream breaks
+    #[arg(long, global = true, value_name = "TIME", default_value = "5m", value_parser = text::duration)]
+    #[arg(hide_short_help = true)]
+    pub retry_for: Duration,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    Up(boxes::Up),
+    /// Stop the api that runs on this host
+    ///
+    /// Asks it to end and waits until it has. Boxes keep their disks and their logs; `cocoonbox up` and
+    /// `cocoonbox ensure` bring them back. Stopping what does not run is fine.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox down\n  cocoonbox down --data-dir /srv/cocoonbox"
+    )]
+    Down,
+    /// Show the api, who you are and your boxes
+    ///
+    /// Exit code 0 means that the api serves and the token is good.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox status\n  cocoonbox status --json | jq .boxes[].state"
+    )]
+    Status,
+    Login(users::Login),
+    /// Forget the token for this api
+    ///
+    /// The token itself stays valid: `cocoonbox token revoke` ends it.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox logout\n  cocoonbox logout --api http://127.0.0.1:8750"
+    )]
+    Logout,
+    /// Show whose token is in use
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox whoami\n  cocoonbox whoami --json | jq -r .name"
+    )]
+    Whoami,
+    /// Issue, list and revoke tokens
+    #[command(subcommand)]
+    Token(users::Token),
+    /// Create and list users; for admins
+    #[command(subcommand)]
+    User(users::User),
+    Ensure(boxes::Ensure),
+    /// List your boxes
+    ///
+    /// Never wakes one.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox boxes\n  cocoonbox boxes --json | jq -r '.boxes[] | select(.state == \"RUNNING\").name'"
+    )]
+    Boxes,
+    /// Watch your boxes change
+    ///
+    /// Shows the list and redraws it after every change, until Ctrl-C. With --json each list is a line.
+    /// Goes on by itself when the connection breaks. Never wakes a box.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox watch\n  cocoonbox watch --json | jq -c '[.boxes[] | {name, state}]'"
+    )]
+    Watch,
+    Hibernate(boxes::Hibernate),
+    Delete(boxes::Delete),
+    Send(talk::Send),
+    Respond(talk::Respond),
+    /// Ask an agent to stop its turn
+    ///
+    /// The turn ends as cancelled; commands it runs are ended. `send` ends when the turn has.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox cancel\n  cocoonbox cancel --agent reviewer --box experiments"
+    )]
+    Cancel(talk::OneAgent),
+    Agents(talk::Agents),
+    /// Read what was said and done
+    ///
+    /// Prompts, replies, tool calls and results of one agent, oldest first. With --json an object a
+    /// line, with nothing cut. Works while the box sleeps.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox transcript | less\n  cocoonbox transcript --json | jq -r 'select(.kind == \"REPLY\").text'"
+    )]
+    Transcript(talk::OneAgent),
+    Exec(talk::Exec),
+    Attach(talk::Attach),
+    Events(talk::Events),
+    /// Show what happened in your account, oldest first
+    ///
+    /// One line an event: when, who, on what, what. `cocoonbox events --account` has the events themselves.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox audit\n  cocoonbox audit --json | jq -r .summary"
+    )]
+    Audit,
+    /// Show what your boxes used of the models, by day
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox usage\n  cocoonbox usage --json | jq '[.rows[].output_tokens] | add'"
+    )]
+    Usage,
+    /// Read, check and replay the logs of this host
+    ///
+    /// Opens the data directory itself, read-only; an api may run at the same time or not. Needs the
+    /// rights of the user that runs the api.
+    #[command(subcommand)]
+    Replay(replay::Replay),
+    Completions(users::Completions),
+    /// Show the version
+    Version,
+    Help(users::Help),
+    /// Becomes the api in a session of its own; what `up` starts.
+    #[command(hide = true, name = "serve-detached")]
+    ServeDetached(boxes::ServeDetached),
+}
+
+/// Which box a command is about.
+#[derive(Args, Clone, Debug)]
+pub struct BoxOption {
+    /// The box, by name or id
+    #[arg(
+        long = "box",
+        short = 'b',
+        value_name = "BOX",
+        env = "COCOONBOX_BOX",
+        default_value = "main"
+    )]
+    pub box_name: String,
+}

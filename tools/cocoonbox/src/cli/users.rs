@@ -1,0 +1,87 @@
+//! Arguments about people, tokens and this program.
+
+use clap::{Args, Subcommand};
+use clap_complete::Shell;
+
+/// Keep a token for an api
+///
+/// Reads the token from a prompt without echo or, if standard input is not a terminal, from its first
+/// line; checks it with the api; and keeps it in `$XDG_CONFIG_HOME/cocoonbox/credentials.toml`, which
+/// only you can read. There is no option for the token: other users of a host see arguments.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  cocoonbox login
+  cocoonbox login --api http://127.0.0.1:8750 < token")]
+pub struct Login {}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum Token {
+    /// Make another token for yourself
+    ///
+    /// It is shown once, on standard output.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox token issue --label laptop\n  cocoonbox token issue --label ci > token"
+    )]
+    Issue {
+        /// What the token is for
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        label: String,
+    },
+    /// List your tokens
+    #[command(after_long_help = "Examples:\n  cocoonbox token list")]
+    List,
+    /// End a token for ever
+    #[command(after_long_help = "Examples:\n  cocoonbox token revoke 0198c0ffee")]
+    Revoke {
+        /// Its id, as `cocoonbox token list` shows it
+        #[arg(value_name = "TOKEN_ID")]
+        token_id: String,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum User {
+    /// Create a user and their first token
+    ///
+    /// The token is shown once, on standard output.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox user create ann > ann.token\n  cocoonbox user create bob --admin"
+    )]
+    Create {
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// May create users too
+        #[arg(long)]
+        admin: bool,
+        /// What the token is for
+        #[arg(long, value_name = "TEXT", default_value = "first token")]
+        label: String,
+    },
+    /// List all users
+    #[command(after_long_help = "Examples:\n  cocoonbox user list")]
+    List,
+}
+
+/// Print a completion script for a shell
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  cocoonbox completions bash > ~/.local/share/bash-completion/completions/cocoonbox
+  cocoonbox completions zsh > \"${fpath[1]}/_cocoonbox\"
+  cocoonbox completions fish > ~/.config/fish/completions/cocoonbox.fish")]
+pub struct Completions {
+    pub shell: Shell,
+}
+
+/// Explain a command or a topic
+///
+/// Topics: exit-codes, environment, files.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_long_help = "Examples:\n  cocoonbox help exec\n  cocoonbox help token issue\n  cocoonbox help exit-codes"
+)]
+pub struct Help {
+    #[arg(value_name = "COMMAND|TOPIC")]
+    pub words: Vec<String>,
+}

@@ -1,0 +1,45 @@
+//! What the surroundings say: directories, names and the token override. Read once, in `main`.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use crate::credentials::Secret;
+
+/// The environment, as far as this program looks at it (options read their own variables).
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `COCOONBOX_TOKEN`.
+    pub token: Option<Secret>,
+    pub config_home: PathBuf,
+    pub data_home: PathBuf,
+    pub user: String,
+}
+
+impl Environment {
+    pub fn read() -> Self {
+        let home = path("HOME").unwrap_or_else(|| PathBuf::from("/"));
+        Self {
+            token: std::env::var("COCOONBOX_TOKEN")
+                .ok()
+                .filter(|t| !t.is_empty())
+                .map(Secret::new),
+            config_home: path("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
+            data_home: path("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share")),
+            user: std::env::var("USER")
+                .ok()
+                .filter(|u| !u.is_empty())
+                .unwrap_or("admin".into()),
+        }
+    }
+
+    pub fn credentials_file(&self) -> PathBuf {
+        self.config_home.join("cocoonbox/credentials.toml")
+    }
+}
+
+/// The base-directory rules say that a relative path is to be ignored.
+fn path(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name)
+        .filter(|value: &OsString| !value.is_empty())
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+}

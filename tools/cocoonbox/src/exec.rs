@@ -1,0 +1,390 @@
+//! Running a command in a box: live while the connection holds, else from the log.
+
+pub mod output;
+mod pipe;
+
+use std::time::Duration;
+
+use cocoonbox_events::{ExecEvent, Payload};
+use cocoonbox_proto::{
+    agent::v1::{
+        ExecOutput, ExecRequest, ExecResponse, ExecStart, SignalExecRequest, exec_request,
+        exec_response::Frame,
+    },
+    json,
+    log::v1::{ExecExited, event_or_heartbeat::Item},
+};
+use futures::{StreamExt, stream};
+use tonic::{Code, Request, Status, Streaming};
+
+use crate::{
+    cli::talk::{Attach, Exec},
+    client::{Client, Wire, request},
+    context::Context,
+    events,
+    exit::Exit,
+    failure::Failure,
+    follow::{Ending, Follow},
+    interrupt::Interrupts,
+    output::Out,
+    target, turn,
+};
+use output::{Output, Piece, Source};
+
+/// A start that was cut off before we heard of it is repeated this often, with the same id.
+const STARTS: u32 = 4;
+const START_PAUSE: Duration = Duration::from_millis(300);
+
+type Session = cocoonbox_proto::agent::v1::session_client::SessionClient<Wire>;
+
+pub async fn exec(ctx: &mut Context, args: Exec) -> Result<Exit, Failure> {
+    let client = ctx.client().await?;
+    let found = target::awake(ctx, &client, &args.target.box_name).await?;
+    let start = ExecStart {
+        argv: args.argv,
+        cwd: args.cwd.unwrap_or_default(),
+        env: args.env.into_iter().collect(),
+        timeout_ms: args
+            .timeout
+            .map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        pipe: args.pipe,
+        exec_id: uuid::Uuid::new_v4().simple().to_string(),
+    };
+    if args.pipe {
+        return pipe::run(&mut ctx.out, client.session(&found.id)?, start).await;
+    }
+    let mut reader = Reader {
+        box_id: found.id.clone(),
+        exec_id: start.exec_id.clone(),
+        key: String::new(),
+        output: Output::from_start(),
+        interrupts: Interrupts::catch()?,
+    };
+    if args.detach {
+        return reader.detach(ctx, &client, &start).await;
+    }
+    match reader.live(ctx, &client, &start).await? {
+        Live::Ended(exit) => Ok(exit),
+        Live::Broke(why) => {
+            ctx.out.note(format!(
+                "the connection broke ({why}); going on from the log"
+            ));
+            reader.logged(ctx, &client).await
+        }
+    }
+}
+
+pub async fn attach(ctx: &mut Context, args: Attach) -> Result<Exit, Failure> {
+    let client = ctx.client().await?;
+    let found = target::find(&client, &args.target.box_name).await?;
+    let from_start = args.from.is_empty();
+    let mut reader = Reader {
+        box_id: found.id,
+        exec_id: args.exec_id,
+        key: args.from,
+        output: if from_start {
+            Output::from_start()
+        } else {
+            Output::from_somewhere()
+        },
+        interrupts: Interrupts::catch()?,
+    };
+    // What is there already; a command that never was must not be waited for.
+    let (seen, end) = reader.read(ctx, &client, Ending::AtTail).await?;
+    match end {
+        Some(exit) => Ok(exit),
+        None if from_start && !seen => Err(Failure::new(
+            Exit::NotFound,
+            format!("no command `{}` ran in this box", reader.exec_id),
+        )
+        .advise("`cocoonbox events --stream exec/` shows what ran")),
+        None => reader.logged(ctx, &client).await,
+    }
+}
+
+/// One command's output on its way to ours.
+struct Reader {
+    box_id: String,
+    exec_id: String,
+    /// Where to resume in the box's log.
+    key: String,
+    output: Output,
+    interrupts: Interrupts,
+}
+
+enum Live {
+    Ended(Exit),
+    /// Before its end; the log knows more.
+    Broke(String),
+}
+
+impl Reader {
+    /// Starts the command and shows it while the connection holds.
+    async fn live(
+        &mut self,
+        ctx: &mut Context,
+        client: &Client,
+        start: &ExecStart,
+    ) -> Result<Live, Failure> {
+        let mut session = client.session(&self.box_id)?;
+        let mut attempt = 1;
+        loop {
+            let (started, status) = self.once(ctx, &mut session, start).await?;
+            let status = match status {
+                Ok(exit) => return Ok(Live::Ended(exit)),
+                Err(status) => status,
+            };
+            // The call was repeated, and the first one had arrived.
+            if started || status.code() == Code::AlreadyExists && attempt > 1 {
+                return Ok(Live::Broke(Failure::from(status).message));
+            }
+            let passing = matches!(
+                status.code(),
+                Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
+            );
+            if !passing || attempt == STARTS {
+                return Err(status.into());
+            }
+            tokio::time::sleep(START_PAUSE * attempt).await;
+            attempt += 1;
+        }
+    }
+
+    /// One connection: whether the command is known to have been started, and how it ended.
+    async fn once(
+        &mut self,
+        ctx: &mut Context,
+        session: &mut Session,
+        start: &ExecStart,
+    ) -> Result<(bool, Result<Exit, Status>), Failure> {
+        let mut started = false;
+        let mut frames = match open(session, start).await {
+            Ok(frames) => frames,
+            Err(status) => return Ok((started, Err(status))),
+        };
+        loop {
+            let frame = tokio::select! {
+                frame = frames.message() => frame,
+                count = self.interrupts.next() => {
+                    self.interrupted(ctx, session, count).await?;
+                    continue;
+                }
+            };
+            let frame = match frame {
+                Ok(Some(frame)) => frame,
+                Ok(None) => {
+                    let cut = Status::unavailable("the stream ended before the command");
+                    return Ok((started, Err(cut)));
+                }
+                Err(status) => return Ok((started, Err(status))),
+            };
+            if !frame.offset_key.is_empty() {
+                self.key = frame.offset_key;
+            }
+            match frame.frame {
+                Some(Frame::Started(exec_id)) => {
+                    started = true;
+                    self.exec_id = exec_id;
+                }
+                Some(Frame::Output(output)) => {
+                    let source = output.source();
+                    let pieces = self.output.live(source, output.data, output.skipped_bytes);
+                    self.show(&mut ctx.out, pieces)?;
+                }
+                Some(Frame::Exited(exited)) => {
+                    return Ok((true, Ok(self.ended(&mut ctx.out, &exited)?)));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Shows it from the log until its end.
+    async fn logged(&mut self, ctx: &mut Context, client: &Client) -> Result<Exit, Failure> {
+        let (_, end) = self.read(ctx, client, Ending::Never).await?;
+        end.ok_or_else(|| Failure::new(Exit::StreamBroke, "the stream ended before the command"))
+    }
+
+    /// Reads the log behind our key: whether anything was there, and the end if it was.
+    async fn read(
+        &mut self,
+        ctx: &mut Context,
+        client: &Client,
+        ending: Ending,
+    ) -> Result<(bool, Option<Exit>), Failure> {
+        let mut session = client.session(&self.box_id)?;
+        let stream = format!("exec/{}", self.exec_id);
+        let open = events::of_box(
+            client,
+            &self.box_id,
+            vec![stream.clone()],
+            ending == Ending::AtTail,
+        )?;
+        let mut events = Follow::new(open, self.key.clone(), ending, ctx.global.retry_for);
+        let mut seen = false;
+        loop {
+            let item = tokio::select! {
+                item = events.next() => item?,
+                count = self.interrupts.next() => {
+                    self.interrupted(ctx, &mut session, count).await?;
+                    continue;
+                }
+            };
+            let Some(item) = item else {
+                return Ok((seen, None));
+            };
+            self.key = item.offset_key;
+            let Some(Item::Event(event)) = item.item else {
+                continue;
+            };
+            // The filter is a prefix; and an erased chunk is made good by the end.
+            if event.stream != stream || event.erased {
+                continue;
+            }
+            seen = true;
+            match turn::decode(&event) {
+                Some(Payload::Exec(ExecEvent::OutputStreamed(chunk))) => {
+                    let pieces = self.output.chunk(chunk);
+                    self.show(&mut ctx.out, pieces)?;
+                }
+                Some(Payload::Exec(ExecEvent::Exited(exited))) => {
+                    return Ok((seen, Some(self.ended(&mut ctx.out, &exited)?)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Starts the command and leaves it.
+    async fn detach(
+        &mut self,
+        ctx: &mut Context,
+        client: &Client,
+        start: &ExecStart,
+    ) -> Result<Exit, Failure> {
+        let mut session = client.session(&self.box_id)?;
+        let mut frames = open(&mut session, start).await?;
+        while let Some(frame) = frames.message().await? {
+            if let Some(Frame::Started(exec_id)) = frame.frame {
+                let key = frame.offset_key;
+                let value = serde_json::json!({"exec_id": exec_id, "offset_key": key});
+                ctx.out.answer(&value, format!("{exec_id}\t{key}"))?;
+                return Ok(Exit::Ok);
+            }
+        }
+        Err(Failure::new(
+            Exit::StreamBroke,
+            "the stream ended before the command was started",
+        ))
+    }
+
+    async fn interrupted(
+        &self,
+        ctx: &mut Context,
+        session: &mut Session,
+        count: u32,
+    ) -> Result<(), Failure> {
+        if count > 1 {
+            let (exec_id, key) = (&self.exec_id, &self.key);
+            let from = if key.is_empty() {
+                String::new()
+            } else {
+                format!(" --from {key}")
+            };
+            return Err(
+                Failure::new(Exit::Interrupted, "left; the command may still run")
+                    .advise(format!("`cocoonbox attach {exec_id}{from}` follows it")),
+            );
+        }
+        ctx.out.note("interrupting the command; again to leave");
+        interrupt(&mut ctx.out, session, &self.exec_id).await;
+        Ok(())
+    }
+
+    fn show(&self, out: &mut Out, pieces: Vec<Piece>) -> Result<(), Failure> {
+        for piece in pieces {
+            show(out, &self.key, piece)?;
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, out: &mut Out, exited: &ExecExited) -> Result<Exit, Failure> {
+        let pieces = self.output.end(exited);
+        self.show(out, pieces)?;
+        end(out, &self.key, exited)
+    }
+}
+
+/// Calls `Exec` with a request that says only the start and stays open.
+async fn open(session: &mut Session, start: &ExecStart) -> Result<Streaming<ExecResponse>, Status> {
+    let frame = exec_request::Frame::Start(start.clone());
+    let frames = stream::iter([ExecRequest { frame: Some(frame) }]).chain(stream::pending());
+    Ok(session.exec(Request::new(frames)).await?.into_inner())
+}
+
+/// Sends SIGINT. That it cannot be sent is said and no more: a second Ctrl-C still leaves.
+async fn interrupt(out: &mut Out, session: &mut Session, exec_id: &str) {
+    const SIGINT: i32 = 2;
+    let call = SignalExecRequest {
+        exec_id: exec_id.to_owned(),
+        signal: SIGINT,
+    };
+    if let Err(status) = session.signal_exec(request(call)).await {
+        out.warn(format!(
+            "the command was not interrupted: {}",
+            Failure::from(status).message
+        ));
+    }
+}
+
+fn show(out: &mut Out, key: &str, piece: Piece) -> Result<(), Failure> {
+    if out.json {
+        let output = match piece {
+            Piece::Bytes(source, data) => ExecOutput {
+                source: source.into(),
+                data,
+                skipped_bytes: 0,
+            },
+            Piece::Missing(source, skipped_bytes) => ExecOutput {
+                source: source.into(),
+                data: Vec::new(),
+                skipped_bytes,
+            },
+        };
+        return frame_json(out, key, Frame::Output(output));
+    }
+    match piece {
+        Piece::Bytes(Source::Stderr, bytes) => out.error_bytes(&bytes),
+        Piece::Bytes(_, bytes) => out.bytes(&bytes),
+        Piece::Missing(source, count) => {
+            let name = if source == Source::Stderr {
+                "stderr"
+            } else {
+                "stdout"
+            };
+            out.warn(format!(
+                "cocoonbox: {count} bytes of {name} were skipped here"
+            ));
+            Ok(())
+        }
+    }
+}
+
+fn end(out: &mut Out, key: &str, exited: &ExecExited) -> Result<Exit, Failure> {
+    let (exit, words) = output::ending(exited);
+    if out.json {
+        frame_json(out, key, Frame::Exited(exited.clone()))?;
+    } else if let Some(words) = words {
+        out.note(format!("cocoonbox: {words}"));
+    }
+    Ok(exit)
+}
+
+fn frame_json(out: &mut Out, key: &str, frame: Frame) -> Result<(), Failure> {
+    let response = ExecResponse {
+        offset_key: key.to_owned(),
+        frame: Some(frame),
+    };
+    let value = json::render_message("cocoonbox.agent.v1.ExecResponse", &response);
+    out.value(&value.unwrap_or_default())
+}

@@ -1,0 +1,83 @@
+//! From arguments to an exit code.
+
+use clap::{Parser, error::ErrorKind};
+use serde_json::json;
+
+use crate::{
+    agents, boxes,
+    cli::{Cli, Command},
+    context::Context,
+    environment::Environment,
+    events, exec,
+    exit::Exit,
+    failure::Failure,
+    output::Out,
+    replay, send, status, topics, transcript, up, users,
+};
+
+/// Runs the program with the process's own arguments, environment and outputs.
+pub async fn run() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A reader that closed the pipe has seen enough of the help.
+            error.print().ok();
+            let wanted = matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            );
+            return if wanted { Exit::Ok } else { Exit::Usage }.code();
+        }
+    };
+    let out = Out::process(cli.global.json, cli.global.quiet);
+    let mut ctx = Context {
+        global: cli.global,
+        environment: Environment::read(),
+        out,
+    };
+    match command(&mut ctx, cli.command).await {
+        Ok(exit) => exit.code(),
+        Err(failure) => {
+            ctx.out.failure(&failure);
+            failure.exit.code()
+        }
+    }
+}
+
+async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Up(args) => up::up(ctx, args).await,
+        Command::Down => up::down(ctx).await,
+        Command::ServeDetached(args) => Err(up::serve_detached(&args)),
+        Command::Status => status::status(ctx).await,
+        Command::Login(_) => users::login(ctx).await,
+        Command::Logout => users::logout(ctx),
+        Command::Whoami => users::whoami(ctx).await,
+        Command::Token(command) => users::token(ctx, command).await,
+        Command::User(command) => users::user(ctx, command).await,
+        Command::Ensure(args) => boxes::ensure(ctx, args).await,
+        Command::Boxes => boxes::list(ctx).await,
+        Command::Watch => boxes::watch(ctx).await,
+        Command::Hibernate(args) => boxes::hibernate(ctx, args).await,
+        Command::Delete(args) => boxes::delete(ctx, args).await,
+        Command::Send(args) => send::send(ctx, args).await,
+        Command::Respond(args) => agents::respond(ctx, args).await,
+        Command::Cancel(args) => agents::cancel(ctx, args).await,
+        Command::Agents(args) => agents::agents(ctx, args).await,
+        Command::Transcript(args) => transcript::transcript(ctx, args).await,
+        Command::Exec(args) => exec::exec(ctx, args).await,
+        Command::Attach(args) => exec::attach(ctx, args).await,
+        Command::Events(args) => events::events(ctx, args).await,
+        Command::Audit => users::audit(ctx).await,
+        Command::Usage => users::usage(ctx).await,
+        Command::Replay(command) => replay::replay(ctx, command),
+        Command::Completions(args) => topics::completions(&mut ctx.out, args),
+        Command::Version => {
+            let version = env!("CARGO_PKG_VERSION");
+            ctx.out
+                .answer(&json!({"version": version}), format!("cocoonbox {version}"))?;
+            Ok(Exit::Ok)
+        }
+        Command::Help(args) => topics::help(&mut ctx.out, args),
+    }
+}
