@@ -185,7 +185,6 @@ impl SqliteStore {
         self.readers
             .read(move |conn| {
                 let sealing = sealing(&*keys, &log);
-                let limit = limit.clamp(1, limits::PAGE_EVENTS_MAX);
                 let (mut page, mut bytes) = (Page::default(), 0);
                 let mut broken = None;
                 query(conn, &mut |stored| {
@@ -298,6 +297,7 @@ impl Store for SqliteStore {
             return Ok(Page::default());
         }
         let no = log.no;
+        let limit = limit.clamp(1, limits::PAGE_EVENTS_MAX);
         self.page(log, limit, move |conn, each| {
             let mut statement = conn.prepare_cached(rows::SELECT_AFTER)?;
             let limit = rows::signed(limit as u64);
@@ -322,6 +322,7 @@ impl Store for SqliteStore {
     ) -> Result<Page, ReadError> {
         let log = self.log(id)?;
         let (no, stream) = (log.no, stream.clone());
+        let limit = limit.clamp(1, limits::PAGE_EVENTS_MAX);
         self.page(log, limit, move |conn, each| {
             let mut statement = conn.prepare_cached(rows::SELECT_STREAM)?;
             let (after, limit) = (rows::signed(after), rows::signed(limit as u64));
