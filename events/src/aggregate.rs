@@ -175,7 +175,16 @@ impl<A: Aggregate> Fold<A> {
         self.refresh(store).await.map_err(Execute::Load)?;
         let mut attempt = 1;
         loop {
-            let events = self.state.decide(command).map_err(Execute::Rejected)?;
+            let events = match self.state.decide(command) {
+                Ok(events) => events,
+                // A command that is repeated is often one that its own events rule out.
+                Err(rejection) => {
+                    return match self.happened(store, meta.command, digest).await? {
+                        Some(executed) => Ok(executed),
+                        None => Err(Execute::Rejected(rejection)),
+                    };
+                }
+            };
             if events.is_empty() {
                 let tail = store.tail(self.log).map_err(|source| {
                     Execute::Load(LoadError::Read {
@@ -224,5 +233,29 @@ impl<A: Aggregate> Fold<A> {
                 Err(error) => return Err(Execute::Append(error)),
             }
         }
+    }
+
+    async fn happened(
+        &self,
+        store: &dyn Store,
+        command: CommandId,
+        digest: [u8; 32],
+    ) -> Result<Option<Executed<A::Event>>, Execute<A::Rejection>> {
+        let happened = store.happened(self.log, command).await.map_err(|source| {
+            let stream = self.stream.clone();
+            Execute::Load(LoadError::Read { stream, source })
+        })?;
+        let Some(happened) = happened else {
+            return Ok(None);
+        };
+        if happened.digest.is_some_and(|then| then != digest) {
+            return Err(Execute::Append(AppendError::CommandReused));
+        }
+        let key = OffsetKey::new(self.log, happened.range.last, happened.range.chain);
+        Ok(Some(Executed {
+            events: Vec::new(),
+            key,
+            replayed: true,
+        }))
     }
 }

@@ -36,6 +36,6 @@ pub use registry::{
 };
 pub use sqlite::SqliteStore;
 pub use store::{
-    AppendError, Appended, Expect, LogInfo, LogKind, NewLog, Page, ReadError, ReplicaError, Store,
-    Tail,
+    AppendError, Appended, Expect, Happened, LogInfo, LogKind, NewLog, Page, ReadError,
+    ReplicaError, Store, Tail,
 };

@@ -16,7 +16,8 @@ use crate::{
     record::{Append, Prepared, Recorded},
     replica::{self, End},
     store::{
-        AppendError, Appended, LogInfo, NewLog, Page, Range, ReadError, ReplicaError, Store, Tail,
+        AppendError, Appended, Happened, LogInfo, NewLog, Page, Range, ReadError, ReplicaError,
+        Store, Tail,
     },
 };
 
@@ -202,6 +203,16 @@ impl Store for MemoryStore {
             }
         }
         Ok(())
+    }
+
+    async fn happened(&self, id: LogId, command: CommandId) -> Result<Option<Happened>, ReadError> {
+        let logs = self.lock();
+        let log = logs.get(&id).ok_or(ReadError::NoSuchLog { log: id })?;
+        let known = log.commands.get(&command);
+        Ok(known.map(|known| Happened {
+            digest: known.digest,
+            range: log.range(known.first, known.last),
+        }))
     }
 
     fn tail(&self, id: LogId) -> Result<Tail, ReadError> {

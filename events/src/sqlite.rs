@@ -30,13 +30,16 @@ use self::{
 use crate::{
     chain::ChainHash,
     clock::{Clock, Ids, SystemIds},
-    id::{LogId, StreamName},
+    id::{CommandId, LogId, StreamName},
     keys::{Keyring, LogKey, Sealing},
     limits,
     record::{Append, Recorded},
     replica,
     seal::{self, SealError},
-    store::{AppendError, Appended, LogInfo, NewLog, Page, ReadError, ReplicaError, Store, Tail},
+    store::{
+        AppendError, Appended, Happened, LogInfo, NewLog, Page, ReadError, ReplicaError, Store,
+        Tail,
+    },
 };
 
 /// Logs in one `SQLite` file.
@@ -348,6 +351,13 @@ impl Store for SqliteStore {
                 log,
                 positions: positions.to_vec(),
             })
+            .await
+    }
+
+    async fn happened(&self, id: LogId, command: CommandId) -> Result<Option<Happened>, ReadError> {
+        let log = self.log(id)?;
+        self.readers
+            .read(move |conn| rows::happened(conn, log.no, command).map_err(readers::io))
             .await
     }
 

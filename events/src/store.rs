@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use crate::{
     chain::{Break, ChainHash},
-    id::{LogId, StreamName},
+    id::{CommandId, LogId, StreamName},
     offset_key::OffsetKey,
     record::{Append, Recorded},
 };
@@ -76,6 +76,14 @@ pub enum Appended {
     Replayed(Range),
 }
 
+/// A command that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Happened {
+    /// Digest of what it asked for; `None` if only its events are known, as in a replica.
+    pub digest: Option<[u8; 32]>,
+    pub range: Range,
+}
+
 /// Events in order.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
@@ -132,6 +140,51 @@ pub trait Store: Send + Sync + 'static {
 
     /// Rings when any log has moved; the value only counts.
     fn any_doorbell(&self) -> watch::Receiver<u64>;
+
+    /// Returns what a command wrote to this log, if it happened.
+    ///
+    /// Looks through the log from its start; a store that keeps an index does better.
+    async fn happened(
+        &self,
+        log: LogId,
+        command: CommandId,
+    ) -> Result<Option<Happened>, ReadError> {
+        let mut after = 0;
+        let mut found: Option<Range> = None;
+        loop {
+            let page = self
+                .read(log, after, crate::limits::PAGE_EVENTS_MAX)
+                .await?;
+            let Some(last) = page.events.last() else {
+                return Ok(found.map(|range| Happened {
+                    digest: None,
+                    range,
+                }));
+            };
+            after = last.pos;
+            for event in &page.events {
+                let (pos, chain) = (event.pos, event.chain);
+                match &mut found {
+                    Some(range) if crate::replica::command_of(event) != Some(command) => {
+                        let range = *range;
+                        return Ok(Some(Happened {
+                            digest: None,
+                            range,
+                        }));
+                    }
+                    Some(range) => (range.last, range.chain) = (pos, chain),
+                    None if crate::replica::command_of(event) == Some(command) => {
+                        found = Some(Range {
+                            first: pos,
+                            last: pos,
+                            chain,
+                        });
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
 
     /// Checks a key that a client gave back and returns the position to read behind.
     async fn resume(&self, key: &OffsetKey) -> Result<u64, ReadError> {

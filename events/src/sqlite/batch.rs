@@ -12,7 +12,7 @@ use crate::{
     chain::{ChainHash, PayloadHash},
     id::{CommandId, LogId, StreamName},
     replica::End,
-    store::{NewLog, Range},
+    store::NewLog,
 };
 
 /// Stream heads kept in memory. Past it the cache starts afresh: a head costs one look-up to get back,
@@ -59,13 +59,6 @@ pub(super) struct Place {
     pub(super) seq: u64,
     pub(super) recorded_us: i64,
     pub(super) chain: ChainHash,
-}
-
-/// A command that was done before.
-pub(super) struct Done {
-    /// `None`: it is known from a replicated event only.
-    pub(super) digest: Option<[u8; 32]>,
-    pub(super) range: Range,
 }
 
 /// What a committed batch changed.
@@ -237,27 +230,6 @@ impl<'a> Batch<'a> {
             self.now_us
         ])?;
         Ok(claimed == 1)
-    }
-
-    /// Returns what a command wrote, if it happened before.
-    pub(super) fn done(&self, log: &Log, command: CommandId) -> rusqlite::Result<Option<Done>> {
-        let mut statement = self.conn.prepare_cached(
-            "SELECT c.digest, c.first_pos, c.last_pos, e.chain FROM command c
-             JOIN event e ON e.event_no = (?1 << 40) | c.last_pos
-             WHERE c.log_no = ?1 AND c.command_id = ?2",
-        )?;
-        statement
-            .query_row(params![log.no, command.as_bytes()], |row| {
-                Ok(Done {
-                    digest: row.get(0)?,
-                    range: Range {
-                        first: rows::unsigned(row.get(1)?),
-                        last: rows::unsigned(row.get(2)?),
-                        chain: ChainHash(row.get(3)?),
-                    },
-                })
-            })
-            .optional()
     }
 
     /// Remembers the command of a replicated event; its digest is not known.

@@ -75,7 +75,7 @@ impl AppendRequest {
     }
 
     fn replay(&self, batch: &Batch<'_>) -> rusqlite::Result<Option<Result<Appended, AppendError>>> {
-        let done = batch.done(&self.log, self.command)?;
+        let done = rows::happened(batch.conn, self.log.no, self.command)?;
         Ok(done.map(|done| {
             if done.digest.is_none_or(|digest| digest == self.digest) {
                 Ok(Appended::Replayed(done.range))

@@ -4,10 +4,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{
     chain::{ChainHash, PayloadHash, Verifier},
-    id::{LogId, StreamName},
+    id::{CommandId, LogId, StreamName},
     record::Recorded,
     replica::End,
-    store::{LogKind, NewLog},
+    store::{Happened, LogKind, NewLog, Range},
 };
 
 /// A row id is `log_no << POS_BITS | pos`: a log's events lie together, in order, without another index.
@@ -156,6 +156,29 @@ pub(super) fn chain_at(conn: &Connection, log_no: i64, pos: u64) -> Result<Chain
         what: "it is missing",
     })?;
     ChainHash::from_slice(&bytes).ok_or(RowError::Damaged { pos, what: "chain" })
+}
+
+/// Returns what a command wrote, if it happened.
+pub(super) fn happened(
+    conn: &Connection,
+    log_no: i64,
+    command: CommandId,
+) -> rusqlite::Result<Option<Happened>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT c.digest, c.first_pos, c.last_pos, e.chain FROM command c
+         JOIN event e ON e.event_no = (?1 << 40) | c.last_pos
+         WHERE c.log_no = ?1 AND c.command_id = ?2",
+    )?;
+    statement
+        .query_row(params![log_no, command.as_bytes()], |row| {
+            let chain = ChainHash(row.get(3)?);
+            let (first, last) = (unsigned(row.get(1)?), unsigned(row.get(2)?));
+            Ok(Happened {
+                digest: row.get(0)?,
+                range: Range { first, last, chain },
+            })
+        })
+        .optional()
 }
 
 /// Reads every log and the end of each, and checks that the last event follows from the one before.

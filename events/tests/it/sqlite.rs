@@ -54,6 +54,20 @@ fn bytes_on_disk(dir: &Path) -> Vec<u8> {
     all
 }
 
+/// Does what the trigger is there to refuse.
+fn without_trigger(path: &Path, sql: &str) {
+    let raw = Connection::open(path).unwrap();
+    let trigger: String = raw
+        .query_row(
+            "SELECT sql FROM sqlite_schema WHERE name = 'event_is_final'",
+            [],
+            |r| r.get(0),
+        )
+        .unwrap();
+    raw.execute_batch(&format!("DROP TRIGGER event_is_final; {sql}; {trigger}"))
+        .unwrap();
+}
+
 fn contains(bytes: &[u8], text: &str) -> bool {
     bytes
         .windows(text.len())
@@ -255,18 +269,7 @@ async fn a_tampered_tail_is_refused_at_open() {
             .await,
     );
     drop(store);
-    let raw = Connection::open(&p.path).unwrap();
-    let trigger: String = raw
-        .query_row(
-            "SELECT sql FROM sqlite_schema WHERE name = 'event_is_final'",
-            [],
-            |r| r.get(0),
-        )
-        .unwrap();
-    raw.execute_batch("DROP TRIGGER event_is_final; UPDATE event SET kind = 102 WHERE seq = 2")
-        .unwrap();
-    raw.execute_batch(&trigger).unwrap();
-    drop(raw);
+    without_trigger(&p.path, "UPDATE event SET kind = 102 WHERE seq = 2");
     let refused = try_open(&p.path, Arc::new(NoKeys)).err().unwrap();
     assert!(matches!(refused, OpenError::Corrupt { .. }), "{refused}");
 }
@@ -392,13 +395,11 @@ async fn a_damaged_body_is_not_an_erased_one() {
             .append(log, append(&[("agent/a", "1"), ("agent/a", "2")]))
             .await,
     );
-    let raw = Connection::open(&p.path).unwrap();
-    raw.execute_batch("DROP TRIGGER event_is_final").unwrap();
     // Another row's body: sealed with the right key, in the wrong place.
-    raw.execute_batch(
+    without_trigger(
+        &p.path,
         "UPDATE event SET body = (SELECT body FROM event WHERE seq = 1) WHERE seq = 2",
-    )
-    .unwrap();
+    );
     let read = store.read(log, 0, 9).await;
     assert!(matches!(
         read,
@@ -463,20 +464,23 @@ async fn a_full_queue_refuses_at_once() {
     let log = opened(&*store).await;
     let raw = Connection::open(&p.path).unwrap();
     raw.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let tasks: Vec<_> = (0..5_000)
-        .map(|_| {
-            let store = store.clone();
-            tokio::spawn(async move { store.append(log, append(&[("agent/a", "x")])).await })
-        })
-        .collect();
-    tokio::task::yield_now().await;
-    raw.execute_batch("ROLLBACK").unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..5_000 {
+        let store = store.clone();
+        tasks.spawn(async move { store.append(log, append(&[("agent/a", "x")])).await });
+    }
+    let mut raw = Some(raw);
     let (mut acked, mut overloaded) = (0, 0);
-    for task in tasks {
-        match task.await.unwrap() {
+    while let Some(task) = tasks.join_next().await {
+        match task.unwrap() {
             Ok(_) => acked += 1,
             Err(AppendError::Overloaded) => overloaded += 1,
             Err(other) => panic!("{other:?}"),
+        }
+        // Only a full queue answers while the database is held.
+        if let Some(raw) = raw.take() {
+            assert_eq!((acked, overloaded), (0, 1));
+            raw.execute_batch("ROLLBACK").unwrap();
         }
     }
     assert!(acked >= 4_096, "{acked}");

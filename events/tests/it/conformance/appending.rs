@@ -1,4 +1,4 @@
-use cocoonbox_events::{AppendError, Expect, LogId, LogKind, NewLog, ReadError};
+use cocoonbox_events::{AppendError, Expect, Happened, LogId, LogKind, NewLog, ReadError};
 use uuid::Uuid;
 
 use crate::support::{
@@ -186,6 +186,21 @@ pub(super) async fn a_command_happens_once(f: Fixture) {
     let reused = f.store.append(log, other).await;
     assert!(matches!(reused, Err(AppendError::CommandReused)));
     assert_eq!(verified(&*f.store, log).await.len(), 3);
+    let happened = f.store.happened(log, once.command).await.unwrap();
+    assert_eq!(
+        happened,
+        Some(Happened {
+            digest: Some([1; 32]),
+            range
+        })
+    );
+    assert_eq!(
+        f.store
+            .happened(log, crate::support::command())
+            .await
+            .unwrap(),
+        None
+    );
 }
 
 pub(super) async fn concurrent_duplicates_happen_once(f: Fixture) {

@@ -1,5 +1,5 @@
 use cocoonbox_events::{
-    ChainHash, LogId, NewLog, PayloadHash, Recorded, ReplicaError, Store,
+    ChainHash, LogId, NewLog, PayloadHash, Recorded, ReplicaError,
     chain::{Break, Link},
 };
 use uuid::Uuid;
@@ -262,7 +262,14 @@ pub(super) async fn a_copy_remembers_commands(f: Fixture) {
         .await
         .unwrap();
     f.store.replicate(new.id, events).await.unwrap();
-    assert_eq!(replayed(f.store.append(new.id, once).await), range);
+    assert_eq!(replayed(f.store.append(new.id, once.clone()).await), range);
+    let happened = f
+        .store
+        .happened(new.id, once.command)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!((happened.digest, happened.range), (None, range));
 }
 
 pub(super) async fn a_branch_starts_at_its_parent(f: Fixture) {
