@@ -26,8 +26,11 @@ use super::{Channel, Dialer, DoorLimits, Resolver, SystemResolver, TcpDialer, We
 use super::{tunnel, web};
 use crate::gateway::Gateway;
 
-/// Head of a request, and the bytes that wait for a slow reader.
+/// Bytes that wait for a slow reader, and a read's worth of a request.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
+
+/// Browsers send some KiB of cookies; the buffer's limit alone would be exceeded by a read or two.
+const HEAD_BYTES_MAX: usize = 32 << 10;
 
 const HEADERS_MAX: usize = 128;
 
@@ -156,6 +159,7 @@ async fn refuse(stream: TcpStream, refusal: Refusal) {
     let connection = http1::Builder::new()
         .keep_alive(false)
         .max_buf_size(BUFFER_BYTES_MAX)
+        .max_header_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     // Whether it heard us is its own affair.
     let _answered = timeout(BUSY_ANSWER_TIME, connection).await;
@@ -180,6 +184,7 @@ impl Door {
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header)
             .max_buf_size(BUFFER_BYTES_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
             .max_headers(HEADERS_MAX)
             .serve_connection(socket, service)
             .with_upgrades();

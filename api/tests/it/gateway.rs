@@ -57,11 +57,14 @@ fn post(path: &str, body: &str) -> String {
 }
 
 fn ask(model: &str, stream: bool) -> Value {
-    json!({
+    let mut body = json!({
         "model": model, "stream": stream, "max_tokens": 100,
-        "stream_options": { "include_usage": true },
         "messages": [{ "role": "user", "content": "go" }],
-    })
+    });
+    if stream {
+        body["stream_options"] = json!({ "include_usage": true });
+    }
+    body
 }
 
 fn head(answer: &str) -> &str {
