@@ -1,0 +1,517 @@
+//! One person's token is worth one person: every method there is, tried with somebody else's ids.
+
+use bytes::Bytes;
+use cocoonbox_e2e::{
+    Installation, Setup, Shared, TheBox, User, exec::start, outcome::assert_refused, raw::Call,
+    reason, run, until::until,
+};
+use cocoonbox_proto::{
+    agent::v1 as agent,
+    control::v1::{self as control, RevokeTokenRequest},
+};
+use prost::Message;
+use prost_types::FileDescriptorSet;
+use tonic::Code;
+
+static SHARED: Shared = Shared::new(Setup::plain);
+
+/// What ada has and bob tries to reach.
+struct Victim {
+    user: User,
+    the_box: TheBox,
+    operation_id: String,
+    exec_id: String,
+    account_key: String,
+    box_key: String,
+    prompt: &'static str,
+}
+
+/// How an attack has to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Must {
+    /// NOT_FOUND or PERMISSION_DENIED; also INVALID_ARGUMENT where a key of another log was sent.
+    BeRefused,
+    /// The method knows no foreign ids: it may answer, with nothing of the victim's.
+    ShowNothing,
+    /// PERMISSION_DENIED, whoever asks.
+    BeRefusedToAll,
+}
+
+/// All methods of the services that clients can reach, as `/package.Service/Method`.
+fn methods() -> Vec<String> {
+    let set = FileDescriptorSet::decode(cocoonbox_proto::DESCRIPTORS).expect("valid descriptors");
+    let mut methods = Vec::new();
+    for file in &set.file {
+        // Spoken inside the box only; the api does not route it.
+        if file.package() == "cocoonbox.toolhost.v1" {
+            continue;
+        }
+        for service in &file.service {
+            for method in &service.method {
+                methods.push(format!(
+                    "/{}.{}/{}",
+                    file.package(),
+                    service.name(),
+                    method.name()
+                ));
+            }
+        }
+    }
+    assert!(methods.len() >= 28, "{methods:?}");
+    methods
+}
+
+/// The request with which bob tries to reach what is ada's, and how that must end. A method without a case
+/// fails the tests: write one when you add a method.
+fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
+    let (box_id, operation_id) = (ada.the_box.id.clone(), ada.operation_id.clone());
+    let key = ada.account_key.clone();
+    let box_ref = control::BoxRef {
+        box_id: box_id.clone(),
+        ..Default::default()
+    };
+    let (service, name) = method.rsplit_once('/').expect("a path");
+    use Must::{BeRefused, BeRefusedToAll, ShowNothing};
+    let bytes = |message: Vec<u8>| Bytes::from(message);
+    let exec = agent::exec_request::Frame::Start(start(&["cat", "/workspace/secret"]));
+    match (service, name) {
+        ("/cocoonbox.control.v1.Boxes", "Ensure") => {
+            let request = control::EnsureRequest {
+                box_id,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Boxes", "Get") => {
+            let request = control::GetBoxRequest {
+                box_id,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Boxes", "List") => (
+            bytes(control::ListBoxesRequest::default().encode_to_vec()),
+            ShowNothing,
+        ),
+        ("/cocoonbox.control.v1.Boxes", "Watch") => (
+            bytes(control::WatchBoxesRequest::default().encode_to_vec()),
+            ShowNothing,
+        ),
+        ("/cocoonbox.control.v1.Boxes", "Hibernate" | "Delete") => {
+            (bytes(box_ref.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Boxes", "WatchOperation") => {
+            let request = control::WatchRequest {
+                operation_id,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Users", "Bootstrap") => (
+            bytes(control::BootstrapRequest::default().encode_to_vec()),
+            BeRefusedToAll,
+        ),
+        ("/cocoonbox.control.v1.Users", "Create") => {
+            let request = control::CreateUserRequest {
+                name: "eve".into(),
+                admin: true,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Users", "List") => (Bytes::new(), BeRefused),
+        ("/cocoonbox.control.v1.Users", "WhoAmI" | "ListTokens" | "Usage" | "IssueToken") => {
+            (Bytes::new(), ShowNothing)
+        }
+        ("/cocoonbox.control.v1.Users", "RevokeToken") => {
+            let request = RevokeTokenRequest {
+                token_id: ada.user.token_id.clone(),
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Users", "Events") => {
+            let request = control::AccountEventsRequest {
+                from_offset: key,
+                no_follow: true,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Users", "Audit") => (Bytes::new(), ShowNothing),
+        ("/cocoonbox.agent.v1.Session", "Hello") => (Bytes::new(), BeRefused),
+        ("/cocoonbox.agent.v1.Session", "Events") => {
+            let request = agent::EventsRequest {
+                from_offset: String::new(),
+                no_follow: true,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.agent.v1.Session", "Exec") => (
+            bytes(agent::ExecRequest { frame: Some(exec) }.encode_to_vec()),
+            BeRefused,
+        ),
+        ("/cocoonbox.agent.v1.Session", "SignalExec") => {
+            let request = agent::SignalExecRequest {
+                exec_id: ada.exec_id.clone(),
+                signal: 9,
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.agent.v1.Agents", "Create") => {
+            let request = agent::CreateAgentRequest {
+                name: "eve".into(),
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.agent.v1.Agents", "List" | "Transcript" | "Cancel") => {
+            (Bytes::new(), BeRefused)
+        }
+        ("/cocoonbox.agent.v1.Agents", "Send") => {
+            let request = agent::SendRequest {
+                prompt: "hi".into(),
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.agent.v1.Agents", "Respond") => {
+            let request = agent::RespondRequest {
+                approval_id: "a".into(),
+                allow: true,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.agent.v1.BoxLog", "Follow" | "Quiesce") => (Bytes::new(), BeRefusedToAll),
+        _ => panic!("no case for {method}: add one here"),
+    }
+}
+
+impl Victim {
+    async fn of(installation: &Installation, name: &str) -> Self {
+        let user = installation.user(name).await;
+        let request = control::EnsureRequest::default();
+        let (_, ended) = user.ensure_as(request).await.expect("a box can be ensured");
+        let the_box = TheBox::up(installation, &user, "main").await;
+        the_box
+            .sh("echo hidden-in-a-file > /workspace/secret")
+            .await;
+        let ran = the_box.exec(start(&["true"])).await.expect("it is run");
+        let prompt = "hidden-in-a-prompt";
+        the_box.send(prompt).await.assert_done();
+        let account = cocoonbox_e2e::Events::of_account(&user, "", &[]);
+        let account = account.all().await.expect("readable");
+        let events = the_box.events("", &[]).all().await.expect("readable");
+        Self {
+            operation_id: ended.expect("an operation").operation_id,
+            exec_id: ran.exec_id,
+            account_key: account.last().expect("events").offset_key.clone(),
+            box_key: events.last().expect("events").offset_key.clone(),
+            user,
+            the_box,
+            prompt,
+        }
+    }
+
+    /// What must not be in any answer to somebody else.
+    fn marks(&self) -> Vec<String> {
+        let log = |key: &str| key.split('.').next().expect("a log id").to_owned();
+        vec![
+            self.user.id.clone(),
+            self.user.name.clone(),
+            self.user.token_id.clone(),
+            self.user.token.clone(),
+            self.the_box.id.clone(),
+            self.operation_id.clone(),
+            self.exec_id.clone(),
+            self.prompt.to_owned(),
+            "hidden-in-a-file".to_owned(),
+            log(&self.account_key),
+            log(&self.box_key),
+        ]
+    }
+
+    fn check(&self, method: &str, answers: &[Bytes]) {
+        for mark in self.marks() {
+            let found = answers.iter().any(|answer| {
+                answer
+                    .windows(mark.len())
+                    .any(|window| window == mark.as_bytes())
+            });
+            assert!(!found, "{method} shows somebody else's `{mark}`");
+        }
+    }
+}
+
+#[test]
+fn no_method_reaches_somebody_elses_box_log_or_stream() {
+    run(async {
+        let installation = SHARED.get().await;
+        let ada = Victim::of(&installation, "ada-the-owner").await;
+        let bob = installation.user("bob-the-other").await;
+        for method in methods() {
+            let (message, must) = attack(&method, &ada);
+            let mut call = Call::new(&method, message).token(&bob.token);
+            call.answers_max = 1;
+            let outcome = call
+                .with("box_id", &ada.the_box.id)
+                .make(installation.channel())
+                .await;
+            match (must, outcome) {
+                (Must::ShowNothing, Ok(answers)) => ada.check(&method, &answers),
+                (Must::ShowNothing, Err(status)) => panic!("{method}: {status:?}"),
+                (Must::BeRefused, Err(status)) => assert_refused(
+                    &method,
+                    &status,
+                    &[
+                        Code::NotFound,
+                        Code::PermissionDenied,
+                        Code::InvalidArgument,
+                        Code::FailedPrecondition,
+                    ],
+                ),
+                (Must::BeRefusedToAll, Err(status)) => {
+                    assert_refused(&method, &status, &[Code::PermissionDenied, Code::NotFound]);
+                }
+                (_, Ok(answers)) => panic!("{method} answered: {answers:?}"),
+            }
+        }
+        // Keys of foreign logs open nothing.
+        let bobs = TheBox::up(&installation, &bob, "main").await;
+        bobs.sh("true").await;
+        for key in [&ada.box_key, &ada.account_key] {
+            let status = bobs
+                .events(key, &[])
+                .all()
+                .await
+                .expect_err("a foreign key");
+            assert_refused(
+                "a foreign key",
+                &status,
+                &[Code::InvalidArgument, Code::NotFound],
+            );
+        }
+        // Nothing of this has touched ada.
+        assert_eq!(
+            ada.the_box.sh("cat /workspace/secret").await,
+            "hidden-in-a-file\n"
+        );
+        let transcript = ada.the_box.transcript().await;
+        assert!(transcript.iter().all(|item| item.text != "hi"));
+        let admin = installation.admin();
+        let list = admin
+            .users()
+            .list(control::ListUsersRequest {})
+            .await
+            .expect("admins may");
+        assert!(
+            list.into_inner()
+                .users
+                .iter()
+                .all(|user| user.name != "eve")
+        );
+    });
+}
+
+#[test]
+fn somebody_elses_box_and_no_box_are_answered_alike() {
+    run(async {
+        let installation = SHARED.get().await;
+        let ada = Victim::of(&installation, "ada-alike").await;
+        let bob = installation.user("bob-alike").await;
+        for method in [
+            "/cocoonbox.agent.v1.Session/Hello",
+            "/cocoonbox.agent.v1.Agents/List",
+        ] {
+            let mut statuses = Vec::new();
+            for id in [ada.the_box.id.as_str(), "b0123456789abcdef"] {
+                let call = Call::new(method, Bytes::new())
+                    .token(&bob.token)
+                    .with("box_id", id);
+                let status = call
+                    .make(installation.channel())
+                    .await
+                    .expect_err("refused");
+                statuses.push((
+                    status.code(),
+                    reason(&status),
+                    status.message().replace(id, "ID"),
+                ));
+            }
+            assert_eq!(statuses[0], statuses[1]);
+        }
+    });
+}
+
+#[test]
+fn every_method_wants_a_token_that_lives() {
+    run(async {
+        let installation = SHARED.get().await;
+        let ada = Victim::of(&installation, "ada-token").await;
+        let label = control::IssueTokenRequest {
+            label: "old".into(),
+        };
+        let issued = ada
+            .user
+            .users()
+            .issue_token(label)
+            .await
+            .expect("issued")
+            .into_inner();
+        let revoked = issued.token.clone();
+        let whoami = "/cocoonbox.control.v1.Users/WhoAmI";
+        let call = Call::new(whoami, Bytes::new()).token(&revoked);
+        call.make(installation.channel()).await.expect("it lives");
+        let request = RevokeTokenRequest {
+            token_id: issued.token_id,
+        };
+        ada.user
+            .users()
+            .revoke_token(request)
+            .await
+            .expect("revoked");
+
+        let mut cut = ada.user.token.clone();
+        cut.pop();
+        let tokens: [(&str, Option<&str>); 6] = [
+            ("no token", None),
+            (
+                "a made-up token",
+                Some("cbx_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+            ),
+            ("a cut token", Some(&cut)),
+            ("not a token", Some("hello")),
+            ("an empty token", Some("")),
+            ("a revoked token", Some(&revoked)),
+        ];
+        for method in methods() {
+            let (message, must) = attack(&method, &ada);
+            for (what, token) in tokens {
+                let what = format!("{method} with {what}");
+                let call = Call::new(&method, message.clone()).with("box_id", &ada.the_box.id);
+                let call = match token {
+                    Some(token) => call.token(token),
+                    None => call,
+                };
+                let status = call.make(installation.channel()).await.expect_err(&what);
+                let codes: &[Code] = if must == Must::BeRefusedToAll {
+                    &[Code::Unauthenticated, Code::PermissionDenied]
+                } else {
+                    &[Code::Unauthenticated]
+                };
+                assert_refused(&what, &status, codes);
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_between_api_and_box_is_refused_to_everyone() {
+    run(async {
+        let installation = SHARED.get().await;
+        let ada = Victim::of(&installation, "ada-api-only").await;
+        for token in [&ada.user.token, &installation.admin().token] {
+            for method in ["Follow", "Quiesce"] {
+                let path = format!("/cocoonbox.agent.v1.BoxLog/{method}");
+                let call = Call::new(&path, Bytes::new()).token(token);
+                let call = call.with("box_id", &ada.the_box.id);
+                let status = call.make(installation.channel()).await.expect_err(method);
+                assert_refused(method, &status, &[Code::PermissionDenied, Code::NotFound]);
+            }
+            let call =
+                Call::new("/cocoonbox.control.v1.Users/Bootstrap", Bytes::new()).token(token);
+            let status = call
+                .make(installation.channel())
+                .await
+                .expect_err("bootstrap over TCP");
+            assert_refused("bootstrap over TCP", &status, &[Code::PermissionDenied]);
+            for method in ["Run", "Read", "Write", "Edit", "Ls", "Grep"] {
+                let path = format!("/cocoonbox.toolhost.v1.Toolhost/{method}");
+                let call = Call::new(&path, Bytes::new()).token(token);
+                let call = call.with("box_id", &ada.the_box.id);
+                let status = call.make(installation.channel()).await.expect_err(method);
+                assert_refused(
+                    method,
+                    &status,
+                    &[Code::Unimplemented, Code::PermissionDenied],
+                );
+            }
+        }
+        // An admin is no owner.
+        let call = Call::new("/cocoonbox.agent.v1.Session/Hello", Bytes::new());
+        let call = call
+            .token(&installation.admin().token)
+            .with("box_id", &ada.the_box.id);
+        let status = call
+            .make(installation.channel())
+            .await
+            .expect_err("an admin's Hello");
+        assert_refused("an admin's Hello", &status, &[Code::NotFound]);
+    });
+}
+
+/// The agent takes a call only with the edge's word for it, so: what a client sends in its place is not
+/// what arrives, or this call would fail; and without the edge's word it does fail.
+#[test]
+fn the_edge_and_only_the_edge_speaks_to_the_agent() {
+    run(async {
+        let installation = SHARED.get().await;
+        let ada = Victim::of(&installation, "ada-credential").await;
+        for forged in ["v1.AAAA.BBBB", "", "garbage"] {
+            let call = Call::new("/cocoonbox.agent.v1.Session/Hello", Bytes::new());
+            let call = call.token(&ada.user.token).with("box_id", &ada.the_box.id);
+            let call = call.with("x-cocoonbox-credential", forged);
+            let answers = call.make(installation.channel()).await.expect("answered");
+            let hello = agent::HelloResponse::decode(answers[0].clone()).expect("a Hello");
+            assert_eq!(hello.box_id, ada.the_box.id);
+        }
+        // From inside the box, past the edge.
+        for forged in ["", "-H 'x-cocoonbox-credential: v1.AAAA.BBBB'"] {
+            let line = format!(
+                "printf '\\0\\0\\0\\0\\0' | curl -sS -i --http2-prior-knowledge --noproxy '*' --max-time 10 \
+                 -H 'content-type: application/grpc' -H 'te: trailers' {forged} --data-binary @- \
+                 http://127.0.0.1:7443/cocoonbox.agent.v1.Session/Hello"
+            );
+            let answer = ada.the_box.sh(&line).await.to_lowercase();
+            let refused = ["grpc-status: 16", "grpc-status: 7"];
+            assert!(
+                refused.iter().any(|status| answer.contains(status)),
+                "{answer}"
+            );
+        }
+        // Nor does the box see its owner's token: everything it can read is looked through.
+        let needle = &ada.user.token;
+        let (head, tail) = needle.split_at(8);
+        let search = format!(
+            "a={head}; grep -rIl --devices=skip \"$a{tail}\" /run /tmp /var /etc 2>/dev/null; true"
+        );
+        assert_eq!(ada.the_box.sh(&search).await, "");
+    });
+}
+
+#[test]
+fn a_box_reaches_neither_host_nor_neighbour() {
+    run(async {
+        let installation = SHARED.get().await;
+        let ada = Victim::of(&installation, "ada-net").await;
+        // No interface but loopback, and the door leads to no private address: neither the api nor the model.
+        let links = ada.the_box.sh("ls /sys/class/net").await;
+        assert_eq!(links.split_whitespace().collect::<Vec<_>>(), ["lo"]);
+        let targets = [
+            format!("http://{}/", installation.address()),
+            installation.model().url(),
+        ];
+        for target in targets {
+            let line = format!(
+                "curl -sS --max-time 10 -o /dev/null -w '%{{http_code}}' {target} 2>&1 || true"
+            );
+            let answer = ada.the_box.sh(&line).await;
+            assert!(!answer.ends_with("200"), "{target}: {answer}");
+        }
+        until("the box is well", || async {
+            (ada.the_box.sh("echo ok").await == "ok\n").then_some(())
+        })
+        .await;
+    });
+}
