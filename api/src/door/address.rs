@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 /// Address blocks, as their first address and prefix length, that are not public: IANA's special
 /// purpose registry, multicast, and the class that was never given out.
 const PRIVATE_V4: [(Ipv4Addr, u32); 16] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::UNSPECIFIED, 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
@@ -39,6 +39,9 @@ const PRIVATE_V6: [(Ipv6Addr, u32); 4] = [
 
 /// Hosts without IPv4 reach it through this prefix, so its addresses are as public as what they embed.
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
+
+/// Any port will do to ask for a route.
+const DISCARD_PORT: u16 = 9;
 
 /// Returns whether anyone on the internet could reach the address.
 pub(crate) fn is_public(address: IpAddr) -> bool {
@@ -78,9 +81,31 @@ pub(crate) fn canonical(address: IpAddr) -> IpAddr {
 /// Returns whether the address is one of this machine's own.
 ///
 /// A public address of the machine itself is reached over loopback, past whatever firewall protects
-/// its services from outside. Only an own address can be bound; asking the kernel needs no netlink.
+/// its services from outside. Asking the kernel needs no netlink, and sees every change.
 pub(crate) fn is_own(address: IpAddr) -> bool {
+    let foreign: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
+    };
+    // Only own addresses can be bound, unless the host is set up to bind any (`ip_nonlocal_bind`).
+    can_bind(address) && (!can_bind(foreign) || is_source_to_itself(address))
+}
+
+fn can_bind(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// Returns whether packets to the address leave from it. Nothing is sent.
+fn is_source_to_itself(address: IpAddr) -> bool {
+    let any: IpAddr = match address {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let source = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((address, DISCARD_PORT))?;
+        socket.local_addr()
+    });
+    source.is_ok_and(|source| source.ip() == address)
 }
 
 #[cfg(test)]
@@ -172,6 +197,8 @@ mod tests {
     fn own_addresses_are_known() {
         assert!(is_own("127.0.0.1".parse().unwrap()));
         assert!(!is_own("192.0.2.77".parse().unwrap()));
+        assert!(is_source_to_itself("127.0.0.1".parse().unwrap()));
+        assert!(!is_source_to_itself("192.0.2.77".parse().unwrap()));
     }
 
     fn private_v4() -> impl Strategy<Value = Ipv4Addr> {

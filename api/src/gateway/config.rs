@@ -26,7 +26,7 @@ pub enum Error {
     BaseUrl { vendor: &'static str },
     #[error("key of `{vendor}` has characters that no header can carry")]
     Key { vendor: &'static str },
-    #[error("http client for the model vendors cannot be made")]
+    #[error("https to the model vendors cannot be set up, most likely for want of CA certificates")]
     Client(#[source] reqwest::Error),
 }
 

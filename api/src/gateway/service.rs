@@ -26,7 +26,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Between two pieces of an answer, and before the first. A large model may think for minutes before it
 /// answers a call that is not streamed; vendors give up after ten.
-const SILENCE_MAX: Duration = Duration::from_secs(10 * 60);
+const SILENCE_MAX: Duration = Duration::from_mins(10);
 
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
@@ -78,7 +78,12 @@ struct Upstream {
 impl Gateway {
     /// Checks the configuration. The process must have installed a default crypto provider.
     pub fn new(config: GatewayConfig, sink: Arc<dyn UsageSink>) -> Result<Self, Error> {
-        let client = reqwest::Client::builder()
+        let upstream = |vendor: Option<Vendor>, wire| {
+            vendor.map(|vendor| Upstream::new(vendor, wire)).transpose()
+        };
+        let anthropic = upstream(config.anthropic, Wire::Anthropic)?;
+        let openai = upstream(config.openai, Wire::OpenAi)?;
+        let mut client = reqwest::Client::builder()
             // A redirect would carry the key to wherever it points.
             .redirect(reqwest::redirect::Policy::none())
             // The proxy of the operator's shell is not part of the configuration.
@@ -86,16 +91,19 @@ impl Gateway {
             .connect_timeout(CONNECT_MAX)
             .read_timeout(SILENCE_MAX)
             .tcp_nodelay(true)
-            .user_agent(concat!("cocoonbox/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(Error::Client)?;
-        let upstream = |vendor: Option<Vendor>, wire| {
-            vendor.map(|vendor| Upstream::new(vendor, wire)).transpose()
-        };
+            .user_agent(concat!("cocoonbox/", env!("CARGO_PKG_VERSION")));
+        if ![&anthropic, &openai]
+            .into_iter()
+            .flatten()
+            .any(Upstream::needs_tls)
+        {
+            // A host without CA certificates may have no vendor, or one on loopback.
+            client = client.tls_certs_only([]);
+        }
         Ok(Self {
-            client,
-            anthropic: upstream(config.anthropic, Wire::Anthropic)?,
-            openai: upstream(config.openai, Wire::OpenAi)?,
+            client: client.build().map_err(Error::Client)?,
+            anthropic,
+            openai,
             writer: Writer {
                 sink,
                 tasks: TaskTracker::new(),
@@ -207,7 +215,7 @@ impl Upstream {
         if !matches!(url.scheme(), "http" | "https") || !plain {
             return Err(bad_url());
         }
-        let base_url = vendor.base_url.trim_end_matches('/');
+        let base_url = url.as_str().trim_end_matches('/');
         let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
         let (credential, value) = match wire {
             Wire::Anthropic => (HeaderName::from_static("x-api-key"), vendor.key.clone()),
@@ -224,6 +232,10 @@ impl Upstream {
             credential: (!vendor.key.is_empty()).then_some((credential, value)),
             key: vendor.key,
         })
+    }
+
+    fn needs_tls(&self) -> bool {
+        self.base_url.starts_with("https")
     }
 
     fn url(&self, path: &str, query: Option<&str>) -> String {

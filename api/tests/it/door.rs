@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -275,10 +276,25 @@ async fn private_addresses_are_refused_in_every_spelling() {
     ] {
         assert_refused(&door.get(url).await, 403, reason);
     }
-    assert_refused(&door.get("http://good@127.0.0.1/").await, 400, "EGRESS_BAD_TARGET");
-    assert_refused(&door.get("http://1.2.3.256/").await, 400, "EGRESS_BAD_TARGET");
+    assert_refused(
+        &door.get("http://good@127.0.0.1/").await,
+        400,
+        "EGRESS_BAD_TARGET",
+    );
+    assert_refused(
+        &door.get("http://1.2.3.256/").await,
+        400,
+        "EGRESS_BAD_TARGET",
+    );
     // These are not URLs, or not hosts: whoever notices first.
-    for host in ["a..b", "127%2e0.0.1", "\u{ff11}27.0.0.1", "[::1", "[fe80::1%25lo]", "127.0.0.1:x"] {
+    for host in [
+        "a..b",
+        "127%2e0.0.1",
+        "\u{ff11}27.0.0.1",
+        "[::1",
+        "[fe80::1%25lo]",
+        "127.0.0.1:x",
+    ] {
         let answer = door.get(&format!("http://{host}/")).await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{host}: {answer}");
     }
@@ -716,4 +732,55 @@ async fn a_door_that_is_shut_leaves_nothing_open() {
     assert_eq!(read_all(&mut tunnel).await, "");
     assert_eq!(read_all(&mut idle).await, "");
     assert!(TcpStream::connect(at).await.is_err());
+}
+
+#[tokio::test]
+async fn a_box_that_does_not_read_costs_a_buffer_and_no_more() {
+    const OFFERED: usize = 64 << 20;
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = taken.clone();
+    let address = origin(move |mut stream| {
+        let taken = count.clone();
+        async move {
+            read_until(&mut stream, "\r\n\r\n").await;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {OFFERED}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let piece = vec![0; 64 << 10];
+            while stream.write_all(&piece).await.is_ok() {
+                taken.fetch_add(piece.len(), Ordering::SeqCst);
+            }
+        }
+    })
+    .await;
+    let door = TestDoor::allowing(address).await;
+    let mut plain = door.connect().await;
+    let request = format!("GET http://{address}/ HTTP/1.1\r\nhost: x\r\n\r\n");
+    plain.write_all(request.as_bytes()).await.unwrap();
+    let mut tunnelled = tunnel(&door, address).await;
+    tunnelled
+        .write_all(b"GET / HTTP/1.1\r\n\r\n")
+        .await
+        .unwrap();
+    // Until the origin has been stuck for a while. What the kernel's own buffers hold is a few MiB each.
+    let mut before = 0;
+    within(async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let taken = taken.load(Ordering::SeqCst);
+            if taken > 0 && taken == before {
+                return;
+            }
+            before = taken;
+        }
+    })
+    .await;
+    assert!(
+        before < OFFERED,
+        "{before} bytes went to someone who reads none"
+    );
+    // It was only waiting.
+    let mut head = [0; 1 << 10];
+    within(plain.read_exact(&mut head)).await.unwrap();
+    assert!(head.starts_with(b"HTTP/1.1 200 "));
+    door.shut().await;
 }

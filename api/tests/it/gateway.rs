@@ -361,6 +361,19 @@ async fn a_caller_that_leaves_is_recorded_once() {
     );
     drop(gate);
 
+    // Because its box is gone and the door is shut.
+    let (door, gate) = gated("").await;
+    let mut stream = door.connect().await;
+    stream
+        .write_all(post(ANTHROPIC, "{\"model\":\"m\"}").as_bytes())
+        .await
+        .unwrap();
+    read_until(&mut stream, "}}}\n\n\r\n").await;
+    let usage = only(door.final_records(0).await);
+    assert_eq!((usage.input_tokens, usage.complete), (7, false));
+    assert_eq!(unchunk(&read_all(&mut stream).await), None);
+    drop(gate);
+
     // Before there is one. The vendor sees it leave.
     let (asked, mut was_asked) = mpsc::channel(1);
     let (left, mut has_left) = mpsc::channel(1);
