@@ -4,7 +4,10 @@
 //! log. A crash in between is mended by doing the rest again: at the next start, or when the same
 //! request is repeated.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+};
 
 use cocoonbox_commands::{directory, user};
 use cocoonbox_events::{
@@ -23,6 +26,8 @@ pub struct Accounts {
     vault: Vault,
     ids: Arc<dyn Ids>,
     system: OnceLock<LogId>,
+    /// Account logs by user. A user's log never changes, so this only grows.
+    logs: RwLock<HashMap<String, LogId>>,
 }
 
 /// A user as the logs have it.
@@ -67,6 +72,7 @@ impl Accounts {
             vault,
             ids,
             system: OnceLock::new(),
+            logs: RwLock::default(),
         }
     }
 
@@ -139,9 +145,22 @@ impl Accounts {
 
     /// Returns a user's account log.
     pub fn log_of(&self, user_id: &str) -> Result<LogId, AccountError> {
-        let mut logs = self.store.logs().into_iter();
-        logs.find(|log| log.kind == LogKind::Account && log.owner == user_id)
-            .map(|log| log.id)
+        let known = self
+            .logs
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(user_id)
+            .copied();
+        if let Some(log) = known {
+            return Ok(log);
+        }
+        let logs = self.store.logs().into_iter();
+        let accounts = logs.filter(|log| log.kind == LogKind::Account);
+        let mut known = self.logs.write().unwrap_or_else(PoisonError::into_inner);
+        known.extend(accounts.map(|log| (log.owner, log.id)));
+        known
+            .get(user_id)
+            .copied()
             .ok_or_else(|| AccountError::NoSuchUser(user_id.to_owned()))
     }
 

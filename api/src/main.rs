@@ -51,6 +51,7 @@ fn main() -> anyhow::Result<()> {
     let Command::Serve(serve) = Cli::parse().command;
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
     rustls::crypto::ring::default_provider()

@@ -11,6 +11,9 @@ pub const DOMAIN: &str = "cocoonbox";
 
 /// Asks a client to come back after this long where we cannot know better.
 const RETRY: Duration = Duration::from_millis(500);
+/// What a caller sent may be in an error, and an error travels in headers: clients drop the connection,
+/// with every other call on it, when those are larger than about 16 KiB.
+const TEXT_BYTES_MAX: usize = 400;
 
 /// Makes a status with a machine-readable reason.
 pub fn status(code: Code, reason: &str, message: impl Into<String>) -> Status {
@@ -26,8 +29,9 @@ pub fn with(
 ) -> Status {
     let metadata: HashMap<String, String> = metadata
         .iter()
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .map(|(key, value)| ((*key).to_owned(), bounded((*value).to_owned())))
         .collect();
+    let message = bounded(message.into());
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
     if matches!(
         code,
@@ -40,10 +44,18 @@ pub fn with(
 
 /// Names the field of the request that is wrong.
 pub fn bad_field(field: &str, what: impl Into<String>) -> Status {
-    let what = what.into();
+    let what = bounded(what.into());
     let mut details = ErrorDetails::with_error_info("BAD_REQUEST", DOMAIN, HashMap::new());
     details.add_bad_request_violation(field, what.clone());
     Status::with_error_details(Code::InvalidArgument, format!("{field}: {what}"), details)
+}
+
+fn bounded(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.push('…');
+    }
+    text
 }
 
 /// A fault of ours: logged here with its causes, told without them.

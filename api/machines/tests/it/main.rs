@@ -11,5 +11,6 @@
 mod bench;
 mod container;
 mod crash;
+mod image;
 mod suite;
 mod times;
