@@ -1,0 +1,175 @@
+//! Any aggregate of the house, by the name of its stream.
+
+use std::fmt::Debug;
+
+use cocoonbox_commands::{agent, boxes, directory, exec, user};
+use cocoonbox_events::{Aggregate, Recorded, StreamName};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+
+/// One aggregate, folded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Known {
+    Directory(directory::State),
+    User(user::State),
+    Box(boxes::State),
+    Exec(exec::State),
+    Agent(Box<agent::State>),
+}
+
+impl Known {
+    /// Returns the empty aggregate whose events this stream holds; `None` if it holds another's.
+    pub fn of(stream: &StreamName) -> Option<Self> {
+        let noun = stream.as_str().split('/').next().unwrap_or_default();
+        Some(match noun {
+            "directory" => Self::Directory(directory::State::default()),
+            "user" => Self::User(user::State::default()),
+            "box" => Self::Box(boxes::State::default()),
+            "exec" => Self::Exec(exec::State::default()),
+            "agent" => Self::Agent(Box::default()),
+            _ => return None,
+        })
+    }
+
+    /// Takes one event in. An erased payload leaves the state as it is.
+    pub fn take(&mut self, event: &Recorded) -> Result<(), Error> {
+        match self {
+            Self::Directory(state) => take(state, event),
+            Self::User(state) => take(state, event),
+            Self::Box(state) => take(state, event),
+            Self::Exec(state) => take(state, event),
+            Self::Agent(state) => take(state.as_mut(), event),
+        }
+    }
+
+    /// Whether nothing can follow any more, so that the state need not be kept.
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Self::Exec(state) => state.exited.is_some(),
+            Self::Directory(_) | Self::User(_) | Self::Box(_) | Self::Agent(_) => false,
+        }
+    }
+
+    /// Returns everything that is known, for people.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Directory(state) => format!("{state:#?}"),
+            Self::User(state) => format!("{state:#?}"),
+            Self::Box(state) => format!("{state:#?}"),
+            Self::Exec(state) => format!("{state:#?}"),
+            Self::Agent(state) => format!("{state:#?}"),
+        }
+    }
+
+    /// Returns what matters of it, for scripts and for comparing two moments.
+    pub fn json(&self) -> Value {
+        match self {
+            Self::Directory(state) => {
+                let users = state.users().map(|user| {
+                    let log = user.account_log.to_string();
+                    let of = json!({"name": user.name, "account_log": log, "admin": user.admin});
+                    (user.user_id.clone(), of)
+                });
+                json!({ "users": Value::Object(users.collect()) })
+            }
+            Self::User(state) => {
+                let tokens = state.tokens.iter().map(|(id, token)| {
+                    (
+                        id.clone(),
+                        json!({"label": token.label, "revoked": token.revoked}),
+                    )
+                });
+                json!({
+                    "user_id": state.user_id,
+                    "name": state.name,
+                    "admin": state.admin,
+                    "deleted": state.deleted,
+                    "tokens": Value::Object(tokens.collect()),
+                })
+            }
+            Self::Box(state) => box_json(state),
+            Self::Exec(state) => json!({
+                "exec_id": state.started.as_ref().map(|started| &started.exec_id),
+                "argv": state.started.as_ref().map(|started| &started.argv),
+                "running": state.is_running(),
+                "stdout_bytes": state.stdout_bytes,
+                "stderr_bytes": state.stderr_bytes,
+                "reason": state.exited.as_ref().map(|exited| exited.reason().as_str_name()),
+                "code": state.exited.as_ref().map(|exited| exited.code),
+            }),
+            Self::Agent(state) => agent_json(state),
+        }
+    }
+}
+
+fn box_json(state: &boxes::State) -> Value {
+    let (reason, detail) = match &state.phase {
+        boxes::Phase::Failed { reason, detail, .. } => (Some(reason), Some(detail)),
+        _ => (None, None),
+    };
+    json!({
+        "box_id": state.box_id,
+        "name": state.name,
+        "flavor": state.flavor,
+        "user_id": state.user_id,
+        "box_log": state.box_log.map(|log| log.to_string()),
+        "phase": state.phase.name(),
+        "operation": state.current_operation(),
+        "wake": state.wake(),
+        "reason": reason,
+        "detail": detail,
+        "image": state.image,
+        "agent_version": state.agent_version,
+        "memory_kept": state.memory_kept,
+        "anchored": state.anchored,
+    })
+}
+
+fn agent_json(state: &agent::State) -> Value {
+    let uses = state
+        .turn
+        .as_ref()
+        .map(agent::Turn::uses)
+        .unwrap_or_default();
+    let tools = uses.iter().map(|tool| {
+        json!({"tool_call_id": tool.tool_call_id, "name": tool.name, "state": format!("{:?}", tool.state)})
+    });
+    json!({
+        "agent_id": state.agent_id,
+        "name": state.name,
+        "model": state.model.model,
+        "approval": state.approval.as_str_name(),
+        "steps_max": state.steps_max,
+        "mood": state.mood().name(),
+        "queued": state.queued.iter().map(|prompt| &prompt.prompt_id).collect::<Vec<_>>(),
+        "turn": state.turn_id(),
+        "stage": state.turn.as_ref().map(|turn| turn.stage.name()),
+        "steps": state.turn.as_ref().map(|turn| turn.steps),
+        "cancelling": state.is_cancelling(),
+        "tools": tools.collect::<Vec<_>>(),
+        "conversation_entries": state.conversation().len(),
+    })
+}
+
+fn take<A: Aggregate + Debug>(state: &mut A, event: &Recorded) -> Result<(), Error> {
+    let decode = |source| Error::Decode {
+        log: event.log,
+        pos: event.pos,
+        source,
+    };
+    let Some(payload) = event.payload().map_err(decode)? else {
+        return Ok(());
+    };
+    let Some(event_of) = A::pick(payload) else {
+        return Ok(());
+    };
+    let before = std::mem::take(state);
+    *state = before.evolve(&event_of).map_err(|illegal| Error::Illegal {
+        stream: event.stream.clone(),
+        pos: event.pos,
+        event: illegal.event,
+        state: illegal.state,
+    })?;
+    Ok(())
+}
