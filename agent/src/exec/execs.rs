@@ -1,0 +1,319 @@
+//! Which execs run, and how one is started, found again, signalled and stopped.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use cocoonbox_commands::exec::{Command, Rejection, State};
+use cocoonbox_events::{Aggregate, Fold, StreamName};
+use cocoonbox_proto::{
+    log::v1::{ExecExited, ExecStarted},
+    toolhost::v1::RunStart,
+};
+use tokio::{
+    sync::{Semaphore, mpsc, oneshot, watch},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{Toolhost, logged, pipe};
+use crate::journal::{self, Journal};
+
+/// At one time, pipes and logged together; as many as the toolhost runs. Others wait.
+const EXECS_MAX: usize = 256;
+/// How long an exec waits for its turn.
+const TURN_MAX: Duration = Duration::from_secs(60);
+/// Signals on their way to an exec.
+const SIGNALS_MAX: usize = 8;
+/// Of an id that a caller chose.
+const ID_BYTES_MAX: usize = 64;
+
+/// A command to run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spec {
+    pub(crate) exec_id: String,
+    pub(crate) argv: Vec<String>,
+    pub(crate) cwd: String,
+    pub(crate) env: HashMap<String, String>,
+    pub(crate) timeout_ms: u64,
+    pub(crate) tool_call_id: String,
+    pub(crate) background: bool,
+}
+
+/// Every exec of this process.
+#[derive(Clone)]
+pub(crate) struct Execs(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) journal: Journal,
+    pub(super) toolhost: Toolhost,
+    live: Mutex<HashMap<String, Live>>,
+    turns: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Ends every exec as interrupted.
+    pub(super) interrupt: CancellationToken,
+}
+
+/// An exec that runs in this process.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    signals: mpsc::Sender<i32>,
+    cancel: CancellationToken,
+    progress: watch::Receiver<Progress>,
+}
+
+/// How far an exec is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    /// Sequence number of the last event written to its stream.
+    pub(crate) seq: u64,
+    pub(crate) ending: Option<Arc<Ending>>,
+    /// Output in the order in which it came, as long as it is short. For tools.
+    pub(crate) beginning: Arc<str>,
+}
+
+/// How an exec ended.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) exited: ExecExited,
+    /// Both outputs in the order in which they came, bounded. For tools.
+    pub(crate) merged: String,
+}
+
+/// What the task of an exec holds of it.
+pub(super) struct Task {
+    pub(super) inner: Arc<Inner>,
+    pub(super) spec: Spec,
+    pub(super) fold: Fold<State>,
+    pub(super) signals: mpsc::Receiver<i32>,
+    pub(super) cancel: CancellationToken,
+    pub(super) progress: watch::Sender<Progress>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("`{0}` is not usable as an exec id: letters, digits, `-`, `_` and `.`, at most 64")]
+    BadId(String),
+    #[error(transparent)]
+    Rejected(Rejection),
+    #[error("too many commands run in this box")]
+    Busy,
+    #[error("the box is being stopped")]
+    Stopping,
+    #[error("exec `{0}` ran before, and a pipe cannot be joined again")]
+    PipeEnded(String),
+    #[error(transparent)]
+    Journal(journal::Error<Rejection>),
+}
+
+impl From<journal::Error<Rejection>> for StartError {
+    fn from(error: journal::Error<Rejection>) -> Self {
+        match error {
+            journal::Error::Rejected(rejection) => Self::Rejected(rejection),
+            journal::Error::Closed => Self::Stopping,
+            error => Self::Journal(error),
+        }
+    }
+}
+
+impl Execs {
+    pub(crate) fn new(journal: Journal, toolhost: Toolhost) -> Self {
+        Self(Arc::new(Inner {
+            journal,
+            toolhost,
+            live: Mutex::default(),
+            turns: Arc::new(Semaphore::new(EXECS_MAX)),
+            tasks: TaskTracker::new(),
+            interrupt: CancellationToken::new(),
+        }))
+    }
+
+    /// Starts a logged exec, or finds the one that was started with this id. `None`: it has ended, and
+    /// the log has all of it.
+    pub(crate) async fn start(&self, spec: Spec) -> Result<Option<Live>, StartError> {
+        let stream = stream(&spec.exec_id)?;
+        let asked = spec.started(false);
+        if let Some(live) = self.live(&spec.exec_id) {
+            self.check_same(stream, asked).await?;
+            return Ok(Some(live));
+        }
+        let mut fold = self.0.journal.fold::<State>(stream);
+        fold.refresh(&**self.0.journal.store()).await.map_err(journal::Error::Load)?;
+        if fold.state.started.is_some() {
+            fold.state.decide(&Command::Start(asked)).map_err(StartError::Rejected)?;
+            return Ok(None);
+        }
+        let (task, live, raced) = self.task(spec, fold);
+        if raced {
+            return Ok(Some(live));
+        }
+        let (answer, answered) = oneshot::channel();
+        let turns = Arc::clone(&self.0.turns);
+        self.0.tasks.spawn(async move {
+            let Ok(Ok(_turn)) = timeout(TURN_MAX, turns.acquire_owned()).await else {
+                task.forget();
+                answer.send(Err(StartError::Busy)).ok();
+                return;
+            };
+            logged::run(task, answer).await;
+        });
+        answered.await.unwrap_or(Err(StartError::Stopping))?;
+        Ok(Some(live))
+    }
+
+    /// Starts a pipe. It lives as long as its caller.
+    pub(crate) async fn pipe(
+        &self,
+        spec: Spec,
+        caller: pipe::Caller,
+    ) -> Result<(), StartError> {
+        let mut fold = self.0.journal.fold::<State>(stream(&spec.exec_id)?);
+        fold.refresh(&**self.0.journal.store()).await.map_err(journal::Error::Load)?;
+        if fold.state.started.is_some() || self.live(&spec.exec_id).is_some() {
+            return Err(StartError::PipeEnded(spec.exec_id));
+        }
+        let exec_id = spec.exec_id.clone();
+        let (task, _, raced) = self.task(spec, fold);
+        if raced {
+            return Err(StartError::PipeEnded(exec_id));
+        }
+        let (answer, answered) = oneshot::channel();
+        let turns = Arc::clone(&self.0.turns);
+        self.0.tasks.spawn(async move {
+            let Ok(Ok(_turn)) = timeout(TURN_MAX, turns.acquire_owned()).await else {
+                task.forget();
+                answer.send(Err(StartError::Busy)).ok();
+                return;
+            };
+            pipe::run(task, caller, answer).await;
+        });
+        answered.await.unwrap_or(Err(StartError::Stopping))
+    }
+
+    /// Sends a signal to a running exec's process group; false if there is none.
+    pub(crate) async fn signal(&self, exec_id: &str, signal: i32) -> bool {
+        match self.live(exec_id) {
+            Some(live) => live.signals.send(signal).await.is_ok(),
+            None => false,
+        }
+    }
+
+    /// Ends every exec as interrupted and returns once that is written.
+    pub(crate) async fn interrupt(&self) {
+        self.0.interrupt.cancel();
+        self.0.tasks.close();
+        self.0.tasks.wait().await;
+    }
+
+    /// Writes the end of execs that an earlier process left running.
+    pub(crate) async fn bury(&self, exec_id: &str) -> Result<(), StartError> {
+        let mut fold = self.0.journal.fold::<State>(stream(exec_id)?);
+        let actor = self.0.journal.own_actor();
+        self.0.journal.execute(&mut fold, &Command::Interrupt, actor).await?;
+        Ok(())
+    }
+
+    pub(crate) fn live(&self, exec_id: &str) -> Option<Live> {
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner).get(exec_id).cloned()
+    }
+
+    async fn check_same(&self, stream: StreamName, asked: ExecStarted) -> Result<(), StartError> {
+        let mut fold = self.0.journal.fold::<State>(stream);
+        fold.refresh(&**self.0.journal.store()).await.map_err(journal::Error::Load)?;
+        fold.state.decide(&Command::Start(asked)).map_err(StartError::Rejected)?;
+        Ok(())
+    }
+
+    /// Enters an exec among the live ones; the flag tells that another call was faster.
+    fn task(&self, spec: Spec, fold: Fold<State>) -> (Task, Live, bool) {
+        let (signal, signals) = mpsc::channel(SIGNALS_MAX);
+        let (progress, watched) = watch::channel(Progress::default());
+        let cancel = CancellationToken::new();
+        let live = Live { signals: signal, cancel: cancel.clone(), progress: watched };
+        let exec_id = spec.exec_id.clone();
+        let task = Task { inner: Arc::clone(&self.0), spec, fold, signals, cancel, progress };
+        let mut all = self.0.live.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get(&exec_id) {
+            Some(first) => (task, first.clone(), true),
+            None => {
+                all.insert(exec_id, live.clone());
+                (task, live, false)
+            }
+        }
+    }
+}
+
+impl Task {
+    /// Leaves the list of live execs. Before the last word to those who watch, so that whoever looks
+    /// for it behind that finds it in the log.
+    pub(super) fn forget(&self) {
+        let mut all = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
+        all.remove(&self.spec.exec_id);
+    }
+
+    /// Writes to the exec's stream and tells those who watch.
+    pub(super) async fn write(&mut self, command: &Command) -> Result<(), StartError> {
+        let actor = self.inner.journal.own_actor();
+        self.inner.journal.execute(&mut self.fold, command, actor).await?;
+        let seq = self.fold.seq;
+        self.progress.send_modify(|progress| progress.seq = seq);
+        Ok(())
+    }
+
+    /// Writes the end and tells those who watch.
+    pub(super) async fn end(mut self, exited: ExecExited, merged: String) {
+        let written = self.write(&Command::Exit(exited.clone())).await;
+        if let Err(error) = written {
+            // The next process finds it running and buries it.
+            tracing::warn!(%error, exec = self.spec.exec_id, "end of exec not written");
+        }
+        self.forget();
+        let ending = Arc::new(Ending { exited, merged });
+        self.progress.send_modify(|progress| progress.ending = Some(ending));
+    }
+}
+
+impl Live {
+    pub(crate) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.clone()
+    }
+}
+
+impl Spec {
+    pub(super) fn started(&self, pipe: bool) -> ExecStarted {
+        ExecStarted {
+            exec_id: self.exec_id.clone(),
+            argv: self.argv.clone(),
+            cwd: self.cwd.clone(),
+            timeout_ms: self.timeout_ms,
+            tool_call_id: self.tool_call_id.clone(),
+            pipe,
+            background: self.background,
+        }
+    }
+
+    pub(super) fn run_start(&mut self, stdin: bool) -> RunStart {
+        RunStart {
+            argv: self.argv.clone(),
+            cwd: self.cwd.clone(),
+            env: std::mem::take(&mut self.env),
+            timeout_ms: self.timeout_ms,
+            stdin,
+        }
+    }
+}
+
+/// The stream of an exec.
+pub(crate) fn stream(exec_id: &str) -> Result<StreamName, StartError> {
+    let bad = || StartError::BadId(exec_id.chars().take(ID_BYTES_MAX).collect());
+    if exec_id.is_empty() || exec_id.len() > ID_BYTES_MAX || exec_id.contains('/') {
+        return Err(bad());
+    }
+    StreamName::new(format!("exec/{exec_id}")).map_err(|_| bad())
+}

@@ -1,0 +1,130 @@
+//! The task of a pipe: bytes both ways as fast as the slower side, nothing of them in the log.
+
+use cocoonbox_commands::exec::Command;
+use cocoonbox_proto::{
+    agent::v1::{ExecOutput, ExecRequest, ExecResponse, exec_request, exec_response},
+    log::v1::{ExecExited, OutputSummary, exec_exited::Reason, exec_output_streamed::Source},
+    toolhost::v1::{RunInput, RunOutput, run_input, run_output::Frame},
+};
+use tokio::sync::{mpsc, oneshot};
+use tonic::Streaming;
+
+use super::{
+    execs::{StartError, Task},
+    logged::{ended, exited, not_started},
+    stream::Frames,
+};
+
+/// The two sides of the caller.
+pub(crate) struct Caller {
+    pub(crate) input: Streaming<ExecRequest>,
+    pub(crate) frames: Frames,
+}
+
+#[derive(Default)]
+struct Counts {
+    stdout: u64,
+    stderr: u64,
+}
+
+/// Runs a pipe from its first event to its last.
+pub(super) async fn run(
+    mut task: Task,
+    caller: Caller,
+    answer: oneshot::Sender<Result<(), StartError>>,
+) {
+    let started = task.spec.started(true);
+    if let Err(error) = task.write(&Command::Start(started)).await {
+        task.forget();
+        answer.send(Err(error)).ok();
+        return;
+    }
+    answer.send(Ok(())).ok();
+    let first = exec_response::Frame::Started(task.spec.exec_id.clone());
+    caller.frames.send(Ok(response(first))).await.ok();
+    let mut counts = Counts::default();
+    let Caller { input, frames } = caller;
+    let exited = copy(&mut task, input, &frames, &mut counts).await;
+    let count = |total_bytes| {
+        Some(OutputSummary { total_bytes, omitted_bytes: total_bytes, ..OutputSummary::default() })
+    };
+    let exited =
+        ExecExited { stdout: count(counts.stdout), stderr: count(counts.stderr), ..exited };
+    task.end(exited.clone(), String::new()).await;
+    frames.send(Ok(response(exec_response::Frame::Exited(exited)))).await.ok();
+}
+
+async fn copy(
+    task: &mut Task,
+    input: Streaming<ExecRequest>,
+    frames: &Frames,
+    counts: &mut Counts,
+) -> ExecExited {
+    let start = task.spec.run_start(true);
+    let interrupt = task.inner.interrupt.clone();
+    let mut run = match task.inner.toolhost.run(start).await {
+        Ok(run) => run,
+        Err(status) => return not_started(&status),
+    };
+    let signals = run.input.clone();
+    let feeding = feed(input, run.input);
+    tokio::pin!(feeding);
+    loop {
+        // Room for the answer first: then a slow caller slows the command down.
+        let read = async {
+            let permit = frames.reserve().await.ok()?;
+            Some((permit, run.output.message().await))
+        };
+        tokio::select! {
+            () = interrupt.cancelled() => return ended(Reason::Interrupted),
+            () = task.cancel.cancelled() => return ended(Reason::Cancelled),
+            () = frames.closed() => return ended(Reason::Cancelled),
+            () = &mut feeding => {}
+            Some(signal) = task.signals.recv() => {
+                signals.send(RunInput { frame: Some(run_input::Frame::Signal(signal)) }).await.ok();
+            }
+            read = read => {
+                let Some((permit, output)) = read else { return ended(Reason::Cancelled) };
+                let Ok(Some(RunOutput { frame: Some(frame) })) = output else {
+                    return ExecExited {
+                        detail: "the toolhost ended while this ran".to_owned(),
+                        ..ended(Reason::Interrupted)
+                    };
+                };
+                let (source, data) = match frame {
+                    Frame::Started(_) => continue,
+                    Frame::Exited(exit) => return exited(exit),
+                    Frame::Stdout(data) => (Source::Stdout, data),
+                    Frame::Stderr(data) => (Source::Stderr, data),
+                };
+                let bytes = data.len() as u64;
+                match source {
+                    Source::Stderr => counts.stderr += bytes,
+                    Source::Stdout | Source::Unspecified => counts.stdout += bytes,
+                }
+                let output = ExecOutput { source: source.into(), data, skipped_bytes: 0 };
+                permit.send(Ok(response(exec_response::Frame::Output(output))));
+            }
+        }
+    }
+}
+
+/// Passes the caller's input on. Never returns: the end of the input is not the end of the pipe.
+async fn feed(mut input: Streaming<ExecRequest>, to: mpsc::Sender<RunInput>) {
+    while let Ok(Some(ExecRequest { frame: Some(frame) })) = input.message().await {
+        let frame = match frame {
+            exec_request::Frame::Stdin(bytes) => run_input::Frame::Stdin(bytes),
+            exec_request::Frame::StdinEof(_) => run_input::Frame::StdinEof(true),
+            exec_request::Frame::Start(_) => continue,
+        };
+        if to.send(RunInput { frame: Some(frame) }).await.is_err() {
+            break;
+        }
+    }
+    to.send(RunInput { frame: Some(run_input::Frame::StdinEof(true)) }).await.ok();
+    std::future::pending::<()>().await;
+}
+
+fn response(frame: exec_response::Frame) -> ExecResponse {
+    ExecResponse { offset_key: String::new(), frame: Some(frame) }
+}

@@ -1,0 +1,73 @@
+//! The loop's end of the toolhost's socket.
+
+use std::path::PathBuf;
+
+use cocoonbox_proto::toolhost::v1::{
+    FileResponse, RunInput, RunOutput, RunStart, run_input::Frame, toolhost_client::ToolhostClient,
+};
+use hyper_util::rt::TokioIo;
+use tokio::{net::UnixStream, sync::mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{
+    Status, Streaming,
+    transport::{Channel, Endpoint, Uri},
+};
+
+/// A command that is not read must not starve the others of the connection: every run may have its
+/// own window full, 256 of 64 KiB.
+const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024 + 64 * 1024;
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+
+/// Frames on their way to a command.
+const INPUT_FRAMES_MAX: usize = 2;
+
+/// As the toolhost takes them.
+const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Connects when it is first used, and again when the toolhost was restarted.
+#[derive(Clone, Debug)]
+pub(crate) struct Toolhost {
+    client: ToolhostClient<Channel>,
+}
+
+/// A command under way. Dropping it cancels the command.
+pub(crate) struct Run {
+    pub(crate) input: mpsc::Sender<RunInput>,
+    pub(crate) output: Streaming<RunOutput>,
+}
+
+impl Toolhost {
+    pub(crate) fn new(socket: PathBuf) -> Self {
+        let channel = Endpoint::from_static("http://toolhost")
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
+                let socket = socket.clone();
+                async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+            }));
+        let client = ToolhostClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        Self { client }
+    }
+
+    pub(crate) async fn run(&self, start: RunStart) -> Result<Run, Status> {
+        let (input, frames) = mpsc::channel(INPUT_FRAMES_MAX);
+        // The queue is empty, so this cannot wait.
+        let first = RunInput { frame: Some(Frame::Start(start)) };
+        input.send(first).await.map_err(|_| Status::internal("the queue closed"))?;
+        let output = self.client.clone().run(ReceiverStream::new(frames)).await?.into_inner();
+        Ok(Run { input, output })
+    }
+
+    /// Calls one of the file tools.
+    pub(crate) async fn file<F>(
+        &self,
+        call: impl FnOnce(ToolhostClient<Channel>) -> F,
+    ) -> Result<FileResponse, Status>
+    where
+        F: Future<Output = Result<tonic::Response<FileResponse>, Status>>,
+    {
+        Ok(call(self.client.clone()).await?.into_inner())
+    }
+}

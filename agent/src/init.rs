@@ -1,0 +1,118 @@
+//! Process 1 of a box: prepares folders, starts the two others, reaps, restarts, stops.
+
+mod child;
+mod folders;
+
+use std::{io, path::PathBuf, time::Duration};
+
+use rustix::process::{Pid, Signal, WaitOptions};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{Instant, sleep_until, timeout_at},
+};
+
+use self::child::{Child, Role};
+pub use self::folders::Layout;
+
+/// How long `serve` has to write what it must before everything else is stopped.
+const SERVE_STOP_MAX: Duration = Duration::from_secs(3);
+/// How long everything else has.
+const REST_STOP_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("init is not process 1: it would signal processes that are not its own")]
+    NotFirst,
+    #[error("preparing `{path}`")]
+    Folder {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("preparing the toolhost's socket")]
+    Socket(#[source] io::Error),
+    #[error("listening for signals")]
+    Signals(#[source] io::Error),
+}
+
+/// Runs until it is told to stop, and until everything has stopped.
+pub async fn run(layout: Layout) -> Result<(), Error> {
+    if rustix::process::getpid() != Pid::INIT {
+        return Err(Error::NotFirst);
+    }
+    let mut term = signal(SignalKind::terminate()).map_err(Error::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
+    let mut dead = signal(SignalKind::child()).map_err(Error::Signals)?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    folders::prepare(&layout)?;
+    let listener = folders::toolhost_socket(&layout).map_err(Error::Socket)?;
+    let mut children =
+        [Child::new(Role::Toolhost, &listener), Child::new(Role::Serve, &listener)];
+    loop {
+        let now = Instant::now();
+        for child in &mut children {
+            child.start_if_due(now);
+        }
+        let next = children.iter().filter_map(Child::due).min();
+        tokio::select! {
+            _ = term.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = dead.recv() => {}
+            () = until(next) => {}
+        }
+        reap(&mut children);
+    }
+    stop(&mut children, &mut dead).await;
+    Ok(())
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Collects every dead process, ours and those whose parents left them to us.
+fn reap(children: &mut [Child]) {
+    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+        for child in children.iter_mut().filter(|child| child.is(pid)) {
+            child.died(&status, Instant::now());
+        }
+    }
+}
+
+/// First the log is brought to an end, then everything else, then whatever did not listen.
+async fn stop(children: &mut [Child], dead: &mut tokio::signal::unix::Signal) {
+    tracing::info!("stopping");
+    for child in children.iter().filter(|child| child.role() == Role::Serve) {
+        child.signal(Signal::TERM);
+    }
+    let deadline = Instant::now() + SERVE_STOP_MAX;
+    while children.iter().any(|child| child.role() == Role::Serve && child.is_running()) {
+        if timeout_at(deadline, dead.recv()).await.is_err() {
+            break;
+        }
+        reap(children);
+    }
+    let deadline = Instant::now() + REST_STOP_MAX;
+    // To process group 1 means to everyone but us.
+    rustix::process::kill_process_group(Pid::INIT, Signal::TERM).ok();
+    while has_children(children) {
+        if timeout_at(deadline, dead.recv()).await.is_err() {
+            break;
+        }
+    }
+    while rustix::process::kill_process_group(Pid::INIT, Signal::KILL).is_ok() {
+        if !has_children(children) {
+            break;
+        }
+        timeout_at(Instant::now() + Duration::from_millis(10), dead.recv()).await.ok();
+    }
+}
+
+fn has_children(children: &mut [Child]) -> bool {
+    reap(children);
+    // Nobody left to wait for is an error; somebody who is not dead yet is not.
+    rustix::process::wait(WaitOptions::NOHANG).is_ok()
+}

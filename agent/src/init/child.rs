@@ -1,0 +1,130 @@
+//! One of the two processes that init keeps running.
+
+use std::{
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixListener, process::CommandExt},
+    },
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, WaitStatus};
+use tokio::time::Instant;
+
+use super::folders::{AGENT_ID, USER_ID};
+
+/// Wait before the first restart; doubles with each that follows soon.
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// After so long it counts as having run well.
+const UP: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Serve,
+    Toolhost,
+}
+
+pub(super) struct Child {
+    role: Role,
+    /// The toolhost's socket, held here so that its connections outlive it.
+    listener: Option<OwnedFd>,
+    pid: Option<Pid>,
+    started: Instant,
+    /// When to start it; `None` while it runs.
+    due: Option<Instant>,
+    backoff: Duration,
+}
+
+impl Child {
+    pub(super) fn new(role: Role, listener: &UnixListener) -> Self {
+        let now = Instant::now();
+        let listener = (role == Role::Toolhost)
+            .then(|| listener.try_clone().map(OwnedFd::from).ok())
+            .flatten();
+        Self { role, listener, pid: None, started: now, due: Some(now), backoff: BACKOFF_FIRST }
+    }
+
+    pub(super) fn role(&self) -> Role {
+        self.role
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    pub(super) fn is(&self, pid: Pid) -> bool {
+        self.pid == Some(pid)
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.pid.is_some()
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid {
+            // We are its parent and have not collected it, so the id is still its own.
+            rustix::process::kill_process(pid, signal).ok();
+        }
+    }
+
+    pub(super) fn start_if_due(&mut self, now: Instant) {
+        if self.due.is_none_or(|due| due > now) {
+            return;
+        }
+        self.started = now;
+        match self.spawn() {
+            Ok(pid) => {
+                tracing::info!(role = ?self.role, pid = pid.as_raw_nonzero(), "started");
+                self.pid = Some(pid);
+                self.due = None;
+            }
+            Err(error) => {
+                tracing::error!(role = ?self.role, %error, "not started");
+                self.wait(now);
+            }
+        }
+    }
+
+    pub(super) fn died(&mut self, status: &WaitStatus, now: Instant) {
+        tracing::warn!(
+            role = ?self.role,
+            code = status.exit_status(),
+            signal = status.terminating_signal(),
+            "ended"
+        );
+        self.pid = None;
+        if now.duration_since(self.started) >= UP {
+            self.backoff = BACKOFF_FIRST;
+        }
+        self.wait(now);
+    }
+
+    fn wait(&mut self, now: Instant) {
+        self.due = Some(now + self.backoff);
+        self.backoff = (self.backoff * 2).min(BACKOFF_MAX);
+    }
+
+    fn spawn(&self) -> io::Result<Pid> {
+        let mut command = Command::new("/proc/self/exe");
+        command.env_clear().current_dir("/").process_group(0);
+        match self.role {
+            // Groups are cleared by the change of the user.
+            Role::Serve => command.arg("serve").uid(AGENT_ID).gid(AGENT_ID).stdin(Stdio::null()),
+            Role::Toolhost => {
+                let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+                command
+                    .args(["toolhost", "--socket-on-stdin"])
+                    .uid(USER_ID)
+                    .gid(USER_ID)
+                    .env("HOME", "/home/user")
+                    .stdin(Stdio::from(listener.try_clone()?))
+            }
+        };
+        let child = command.spawn()?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        pid.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}

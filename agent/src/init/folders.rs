@@ -1,0 +1,87 @@
+//! The folders of a box, who owns them, and the socket between its two users.
+
+use std::{
+    fs, io,
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid},
+    io::Errno,
+};
+
+use super::Error;
+
+/// `cbagent`, as the image has it.
+pub(super) const AGENT_ID: u32 = 990;
+/// `user`, as the image has it.
+pub(super) const USER_ID: u32 = 1000;
+
+/// Where things are.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Ours: the user can neither replace the socket in it nor make one beside it.
+    pub run: PathBuf,
+    pub user_run: PathBuf,
+    pub data: PathBuf,
+    pub workspace: PathBuf,
+    pub home: PathBuf,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            run: "/run/cocoonbox".into(),
+            user_run: format!("/run/user/{USER_ID}").into(),
+            data: "/var/lib/cocoonbox".into(),
+            workspace: "/workspace".into(),
+            home: "/home/user".into(),
+        }
+    }
+}
+
+pub(super) fn prepare(layout: &Layout) -> Result<(), Error> {
+    let folders = [
+        (&layout.run, 0, Some(0o755)),
+        (&layout.user_run, USER_ID, Some(0o700)),
+        (&layout.data, AGENT_ID, Some(0o700)),
+        // Their modes are their owner's business.
+        (&layout.workspace, USER_ID, None),
+        (&layout.home, USER_ID, None),
+    ];
+    for (path, owner, mode) in folders {
+        own(path, owner, mode)
+            .map_err(|source| Error::Folder { path: path.clone(), source })?;
+    }
+    Ok(())
+}
+
+/// Makes a folder if it is missing, and gives it its owner and mode if it has others.
+fn own(path: &Path, owner: u32, mode: Option<u32>) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(path, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&folder)?;
+    if stat.st_uid != owner || stat.st_gid != owner {
+        let (uid, gid) = (Uid::from_raw(owner), Gid::from_raw(owner));
+        rustix::fs::fchown(&folder, Some(uid), Some(gid))?;
+    }
+    if let Some(mode) = mode.filter(|mode| stat.st_mode & 0o7777 != *mode) {
+        rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode))?;
+    }
+    Ok(())
+}
+
+/// Makes the socket: root's, and `cbagent`'s group may connect.
+pub(super) fn toolhost_socket(layout: &Layout) -> io::Result<UnixListener> {
+    let path = layout.run.join("toolhost.sock");
+    match rustix::fs::unlinkat(CWD, &path, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let listener = UnixListener::bind(&path)?;
+    rustix::fs::chown(&path, Some(Uid::ROOT), Some(Gid::from_raw(AGENT_ID)))?;
+    rustix::fs::chmod(&path, Mode::from_raw_mode(0o660))?;
+    Ok(listener)
+}

@@ -1,0 +1,165 @@
+//! The box's own log, as everything in the agent writes it.
+
+mod crash;
+
+use std::{sync::Arc, time::Duration};
+
+use cocoonbox_events::{
+    Aggregate, AppendError, Clock, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, Meta,
+    ReadError, Store, StreamName, Tail, store::{LogKind, NewLog},
+};
+use cocoonbox_proto::log::v1::{Actor, actor};
+use tokio::{sync::RwLock, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+pub use crash::Crash;
+
+/// Repeats of an append whose store is busy or unsure, before the process gives up: with the waits
+/// between them about three seconds.
+const REPEATS_MAX: u32 = 6;
+const REPEAT_WAIT: Duration = Duration::from_millis(50);
+
+/// Writes and reads the box's log. Cheap to clone.
+#[derive(Clone)]
+pub struct Journal {
+    store: Arc<dyn Store>,
+    log: LogId,
+    box_id: Arc<str>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    /// Held shared for the length of an append; taken whole to close the log for this process.
+    open: Arc<RwLock<bool>>,
+    broken: CancellationToken,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error<R: std::error::Error + 'static> {
+    /// The decider says no.
+    #[error(transparent)]
+    Rejected(R),
+    /// The box is being stopped: nothing is written any more.
+    #[error("the box is being stopped")]
+    Closed,
+    #[error(transparent)]
+    Load(LoadError),
+    #[error(transparent)]
+    Append(AppendError),
+}
+
+impl Journal {
+    /// Opens the log, creating it when the box is new.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        log: LogId,
+        box_id: &str,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Self, AppendError> {
+        store
+            .open(NewLog { id: log, kind: LogKind::Box, owner: String::new(), parent: None })
+            .await?;
+        Ok(Self {
+            store,
+            log,
+            box_id: box_id.into(),
+            clock,
+            ids,
+            open: Arc::new(RwLock::new(true)),
+            broken: CancellationToken::new(),
+        })
+    }
+
+    pub fn log(&self) -> LogId {
+        self.log
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub fn now_us(&self) -> i64 {
+        self.clock.now_us()
+    }
+
+    /// Draws an id for something that has none yet.
+    pub fn draw(&self) -> String {
+        self.ids.draw().simple().to_string()
+    }
+
+    pub fn fold<A: Aggregate>(&self, stream: StreamName) -> Fold<A> {
+        Fold::new(self.log, stream)
+    }
+
+    pub fn tail(&self) -> Result<Tail, ReadError> {
+        self.store.tail(self.log)
+    }
+
+    /// Cancelled once the store cannot be written any more: the process has to start again.
+    pub fn broken(&self) -> &CancellationToken {
+        &self.broken
+    }
+
+    /// The box itself, where nobody else is known to have asked.
+    pub fn own_actor(&self) -> Actor {
+        Actor { kind: actor::Kind::Box.into(), id: self.box_id.to_string() }
+    }
+
+    /// Executes a command that nobody repeats.
+    pub async fn execute<A: Aggregate>(
+        &self,
+        fold: &mut Fold<A>,
+        command: &A::Command,
+        actor: Actor,
+    ) -> Result<Executed<A::Event>, Error<A::Rejection>> {
+        let id = CommandId(self.ids.draw());
+        self.execute_once(fold, command, actor, id, &[]).await
+    }
+
+    /// Executes a command whose id the caller knows, so that repeating it changes nothing. `asked` is
+    /// what the id stands for.
+    pub async fn execute_once<A: Aggregate>(
+        &self,
+        fold: &mut Fold<A>,
+        command: &A::Command,
+        actor: Actor,
+        id: CommandId,
+        asked: &[u8],
+    ) -> Result<Executed<A::Event>, Error<A::Rejection>> {
+        let open = self.open.read().await;
+        if !*open {
+            return Err(Error::Closed);
+        }
+        let meta = Meta { command: id, actor, cause: fold.last };
+        let digest = *blake3::hash(asked).as_bytes();
+        let mut repeat = 0;
+        loop {
+            match fold.execute(&*self.store, command, &meta, digest).await {
+                Ok(executed) => return Ok(executed),
+                Err(Execute::Rejected(rejection)) => return Err(Error::Rejected(rejection)),
+                Err(Execute::Load(error)) => {
+                    tracing::error!(%error, "log not read");
+                    self.broken.cancel();
+                    return Err(Error::Load(error));
+                }
+                Err(Execute::Append(error)) if error.is_retryable() && repeat < REPEATS_MAX => {
+                    tracing::warn!(%error, repeat, "append repeated");
+                    sleep(REPEAT_WAIT * 2_u32.pow(repeat)).await;
+                    repeat += 1;
+                }
+                Err(Execute::Append(error)) => {
+                    if error.is_retryable() {
+                        tracing::error!(%error, "log not written");
+                        self.broken.cancel();
+                    }
+                    return Err(Error::Append(error));
+                }
+            }
+        }
+    }
+
+    /// Lets what is being written finish, refuses everything behind it, and returns the tail.
+    pub async fn close(&self) -> Result<Tail, ReadError> {
+        *self.open.write().await = false;
+        self.tail()
+    }
+}

@@ -1,0 +1,204 @@
+//! The process that holds the box's log: turn loops, execs and the gRPC server, as `cbagent`.
+
+mod history;
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use cocoonbox_events::{Clock, NoKeys, SqliteStore, Store, SystemClock, SystemIds};
+use cocoonbox_proto::agent::v1::{
+    agents_server::AgentsServer, box_log_server::BoxLogServer, session_server::SessionServer,
+};
+use tokio::{net::TcpListener, time::{sleep, timeout}};
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::transport::Server;
+
+use crate::{
+    exec::{Execs, Toolhost},
+    identity::{self, IdentityFile},
+    journal::{Crash, Journal},
+    rpc::{AgentsService, BoxLogService, Gate, GuardLayer, SessionService},
+    tool::Tools,
+    turn::Agents,
+    wire::Door,
+};
+
+/// The identity is written while the box starts; without one there is nobody to answer to.
+const IDENTITY_WAIT: Duration = Duration::from_secs(30);
+const IDENTITY_LOOK: Duration = Duration::from_millis(50);
+
+/// Calls of one connection: the edge has one per box.
+const CALLS_MAX: u32 = 2_048;
+/// Input of pipes whose commands do not read must not starve the other calls.
+const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
+const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
+
+/// From being told to stop to being gone, streams of clients included.
+const STOP_MAX: Duration = Duration::from_millis(2_500);
+
+/// Settings of the process.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub identity: PathBuf,
+    /// The folder of `agent.db`.
+    pub data: PathBuf,
+    pub listen: SocketAddr,
+    /// The toolhost's socket.
+    pub toolhost: PathBuf,
+    /// The door through which models are reached.
+    pub door: SocketAddr,
+    /// For tests: abort just before the n-th append; 0 = never. Builds without debug assertions
+    /// ignore it.
+    pub crash_at: u64,
+    /// For tests: abort just after the n-th append.
+    pub crash_after: u64,
+}
+
+/// Why the process cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no usable identity")]
+    Identity(#[source] identity::Error),
+    #[error("opening the box's log")]
+    Open(#[source] cocoonbox_events::sqlite::OpenError),
+    #[error("opening the box's log")]
+    Log(#[source] cocoonbox_events::AppendError),
+    #[error("listening on `{address}`")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("taking up what the log says was under way")]
+    History(#[source] history::Error),
+    #[error("serving")]
+    Serve(#[source] tonic::transport::Error),
+    #[error("the log cannot be written any more")]
+    Broken,
+}
+
+/// Serves until `stop`. `ready` is told the address once calls are answered.
+pub async fn serve(
+    config: Config,
+    stop: CancellationToken,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), Error> {
+    let identity = identity(&config, &stop).await.map_err(Error::Identity)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let journal = open_journal(&config, &identity, &clock).await?;
+    let address = config.listen;
+    let listen = |source| Error::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(listen)?;
+    let bound = listener.local_addr().map_err(listen)?;
+
+    let box_id = identity.current().box_id.clone();
+    let stop_turns = CancellationToken::new();
+    let toolhost = Toolhost::new(config.toolhost.clone());
+    let execs = Execs::new(journal.clone(), toolhost.clone());
+    let tools = Tools::new(execs.clone(), toolhost);
+    let door = Door::new(config.door);
+    let agents = Agents::new(journal.clone(), tools, door, &box_id, stop_turns.clone());
+    history::take_up(&journal, &execs, &agents).await.map_err(Error::History)?;
+
+    let gate = Gate::default();
+    let tasks = TaskTracker::new();
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let session = SessionServer::new(SessionService {
+        journal: journal.clone(),
+        execs: execs.clone(),
+        identity: identity.clone(),
+        tasks: tasks.clone(),
+    });
+    health.set_serving::<SessionServer<SessionService>>().await;
+    let box_log = BoxLogServer::new(BoxLogService {
+        journal: journal.clone(),
+        agents: agents.clone(),
+        execs: execs.clone(),
+        gate: gate.clone(),
+        stop_turns: stop_turns.clone(),
+        tasks: tasks.clone(),
+    });
+    let agents_service = AgentsServer::new(AgentsService {
+        agents: agents.clone(),
+        journal: journal.clone(),
+        identity: identity.clone(),
+    });
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(cocoonbox_proto::DESCRIPTORS)
+        .build_v1()
+        .ok();
+    let stop_server = CancellationToken::new();
+    let server = Server::builder()
+        .max_concurrent_streams(CALLS_MAX)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .layer(GuardLayer { identity, clock, gate: gate.clone() })
+        .add_service(session)
+        .add_service(box_log)
+        .add_service(agents_service)
+        .add_service(health_service)
+        .add_optional_service(reflection)
+        .serve_with_incoming_shutdown(
+            TcpListenerStream::new(listener),
+            stop_server.clone().cancelled_owned(),
+        );
+    tokio::pin!(server);
+    ready(bound);
+    let broken = journal.broken().clone();
+    let is_broken = tokio::select! {
+        served = &mut server => return served.map_err(Error::Serve),
+        () = stop.cancelled() => false,
+        () = broken.cancelled() => true,
+    };
+    gate.close();
+    let stopping = async {
+        stop_turns.cancel();
+        agents.ended().await;
+        execs.interrupt().await;
+        if let Err(error) = journal.close().await {
+            tracing::warn!(%error, "log not closed");
+        }
+        stop_server.cancel();
+    };
+    // The server goes on meanwhile, so that followers get the last events.
+    let ended = timeout(STOP_MAX, futures::future::join(stopping, &mut server)).await;
+    if ended.is_err() {
+        tracing::info!("clients still listened");
+    }
+    if is_broken { Err(Error::Broken) } else { Ok(()) }
+}
+
+async fn identity(
+    config: &Config,
+    stop: &CancellationToken,
+) -> Result<IdentityFile, identity::Error> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match IdentityFile::open(&config.identity) {
+            Ok(identity) => return Ok(identity),
+            Err(error) if waited >= IDENTITY_WAIT || stop.is_cancelled() => return Err(error),
+            Err(_) => {}
+        }
+        sleep(IDENTITY_LOOK).await;
+        waited += IDENTITY_LOOK;
+    }
+}
+
+async fn open_journal(
+    config: &Config,
+    identity: &IdentityFile,
+    clock: &Arc<dyn Clock>,
+) -> Result<Journal, Error> {
+    let path = config.data.join("agent.db");
+    let store = SqliteStore::open(path, Arc::new(NoKeys), Arc::new(SystemClock), Arc::new(SystemIds))
+        .map_err(Error::Open)?;
+    let mut store: Arc<dyn Store> = Arc::new(store);
+    if cfg!(debug_assertions) && (config.crash_at > 0 || config.crash_after > 0) {
+        store = Arc::new(Crash::new(store, config.crash_at, config.crash_after));
+    }
+    let identity = identity.current();
+    let ids = Arc::new(SystemIds);
+    Journal::open(store, identity.log, &identity.box_id, Arc::clone(clock), ids)
+        .await
+        .map_err(Error::Log)
+}

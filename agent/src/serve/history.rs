@@ -1,0 +1,65 @@
+//! What an earlier process left: execs that nobody watches any more, and turns to go on with.
+
+use std::collections::BTreeSet;
+
+use cocoonbox_events::{Kind, ReadError, limits::PAGE_EVENTS_MAX};
+
+use crate::{
+    exec::{Execs, StartError},
+    journal::Journal,
+    turn::{Agents, Fault},
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("reading the log")]
+    Read(#[source] ReadError),
+    #[error("ending exec `{exec_id}`")]
+    Exec {
+        exec_id: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("taking up agent `{agent_id}`")]
+    Agent {
+        agent_id: String,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Ends the execs and takes up the agents, in this order: an agent whose tool was interrupted finds
+/// its exec ended.
+pub(super) async fn take_up(
+    journal: &Journal,
+    execs: &Execs,
+    agents: &Agents,
+) -> Result<(), Error> {
+    let mut running = BTreeSet::new();
+    let mut known = BTreeSet::new();
+    let mut after = 0;
+    loop {
+        let page = journal.store().read(journal.log(), after, PAGE_EVENTS_MAX).await;
+        let page = page.map_err(Error::Read)?;
+        let Some(last) = page.events.last() else { break };
+        after = last.pos;
+        for event in &page.events {
+            let id = event.stream.id().to_owned();
+            match Kind::from_number(event.kind) {
+                Some(Kind::ExecStarted) => drop(running.insert(id)),
+                Some(Kind::ExecExited) => drop(running.remove(&id)),
+                Some(Kind::AgentCreated) => drop(known.insert(id)),
+                _ => {}
+            }
+        }
+    }
+    for exec_id in running {
+        let buried = execs.bury(&exec_id).await;
+        buried.map_err(|source: StartError| Error::Exec { exec_id, source: source.into() })?;
+    }
+    for agent_id in known {
+        let resumed = agents.resume(&agent_id).await;
+        resumed.map_err(|source: Fault| Error::Agent { agent_id, source: source.into() })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! `shell`: a command as an exec of the log.
+
+use std::time::Duration;
+
+use cocoonbox_commands::agent::ToolCall;
+use cocoonbox_proto::log::v1::{
+    ExecExited, agent_tool_finished::Outcome, exec_exited::Reason,
+};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{Finished, args::Shell};
+use crate::exec::{Ending, Execs, Live, Spec, StartError};
+
+/// Time-out where the model says nothing.
+const TIMEOUT_DEFAULT_MS: u64 = 120_000;
+/// How long a command in the background is listened to for what it says first.
+const FIRST_OUTPUT_MAX: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(
+    execs: &Execs,
+    agent_id: &str,
+    call: &ToolCall,
+    args: Shell,
+    cancel: &CancellationToken,
+) -> Option<Finished> {
+    let exec_id = exec_id(agent_id, &call.tool_call_id);
+    let timeout_ms = match args.timeout_ms {
+        Some(ms) => ms,
+        None if args.background => 0,
+        None => TIMEOUT_DEFAULT_MS,
+    };
+    let spec = Spec {
+        exec_id: exec_id.clone(),
+        argv: vec!["bash".to_owned(), "-c".to_owned(), args.command],
+        timeout_ms,
+        tool_call_id: call.tool_call_id.clone(),
+        background: args.background,
+        ..Spec::default()
+    };
+    let started = execs.start(spec).await;
+    let finished = match started {
+        Ok(Some(live)) if args.background => background(live, &exec_id).await?,
+        Ok(Some(live)) => foreground(live, cancel).await?,
+        Ok(None) => Finished::new(
+            Outcome::Interrupted,
+            "this command ran before, and what it said then is not known here".to_owned(),
+        ),
+        Err(StartError::Stopping) => return None,
+        Err(StartError::Journal(error)) => {
+            tracing::error!(%error, "exec not started");
+            return None;
+        }
+        Err(error) => Finished::error(format!("nothing was run: {error}")),
+    };
+    Some(Finished { exec_id, ..finished })
+}
+
+async fn foreground(live: Live, cancel: &CancellationToken) -> Option<Finished> {
+    let mut progress = live.progress();
+    let ended = progress.wait_for(|progress| progress.ending.is_some());
+    let ended = tokio::select! {
+        ended = ended => Some(ended.ok()?.ending.clone()?),
+        () = cancel.cancelled() => None,
+    };
+    let ending = match ended {
+        Some(ending) => ending,
+        None => {
+            live.cancel();
+            progress.wait_for(|progress| progress.ending.is_some()).await.ok()?.ending.clone()?
+        }
+    };
+    finished(&ending)
+}
+
+async fn background(live: Live, exec_id: &str) -> Option<Finished> {
+    let mut progress = live.progress();
+    let said_or_ended =
+        progress.wait_for(|now| now.ending.is_some() || !now.beginning.trim().is_empty());
+    // Nothing said within the time is fine.
+    timeout(FIRST_OUTPUT_MAX, said_or_ended).await.ok();
+    let now = progress.borrow().clone();
+    if let Some(ending) = now.ending {
+        return finished(&ending);
+    }
+    let said = if now.beginning.trim().is_empty() {
+        "It has said nothing yet.".to_owned()
+    } else {
+        format!("It says so far:\n{}", now.beginning)
+    };
+    Some(Finished::ok(format!("Runs in the background as exec `{exec_id}`. {said}")))
+}
+
+/// What the model is told. `None`: the box is being stopped, and the next process says so.
+fn finished(ending: &Ending) -> Option<Finished> {
+    let ExecExited { code, signal, detail, .. } = &ending.exited;
+    let (outcome, mut head) = match ending.exited.reason() {
+        Reason::Exited if *code == 0 => (Outcome::Ok, "exit code 0".to_owned()),
+        Reason::Exited => (Outcome::Error, format!("exit code {code}")),
+        Reason::Signalled => (Outcome::Error, format!("killed by signal {signal}")),
+        Reason::TimedOut => (Outcome::Error, "timed out".to_owned()),
+        Reason::Cancelled => (Outcome::Cancelled, "stopped: the turn was cancelled".to_owned()),
+        Reason::NotStarted => (Outcome::Error, "not started".to_owned()),
+        Reason::Interrupted if detail.is_empty() => return None,
+        Reason::Interrupted | Reason::Unspecified => {
+            (Outcome::Interrupted, "interrupted; whether it took effect is not known".to_owned())
+        }
+    };
+    if !detail.is_empty() {
+        head = format!("{head} ({detail})");
+    }
+    let said = &ending.merged;
+    let text = if said.is_empty() { format!("{head}\n[no output]") } else { format!("{head}\n{said}") };
+    Some(Finished::new(outcome, text))
+}
+
+/// The same call is the same exec, in whatever process it is made.
+fn exec_id(agent_id: &str, tool_call_id: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(agent_id.as_bytes());
+    hasher.update(&[0]);
+    hasher.update(tool_call_id.as_bytes());
+    format!("tool-{}", hex::encode(&hasher.finalize().as_bytes()[..8]))
+}

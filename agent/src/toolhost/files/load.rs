@@ -1,0 +1,111 @@
+//! `read`: a range of lines.
+
+use std::io::{self, BufRead, BufReader, Read, Seek};
+
+use cocoonbox_proto::toolhost::v1::ReadRequest;
+
+use super::{Refusal, Roots};
+
+/// Lines where nobody says otherwise.
+const LINES_DEFAULT: u64 = 2_000;
+/// Bytes of one answer: about 12,000 tokens.
+const ANSWER_BYTES_MAX: usize = 48 * 1024;
+/// Longest line shown; a minified file is one line and says nothing past this.
+const LINE_BYTES_MAX: usize = 4 * 1024;
+/// A NUL byte so early tells a binary file.
+const SNIFF_BYTES: u64 = 8 * 1024;
+/// How much of the rest is counted, so that the model learns how long the file is.
+const COUNT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+pub(crate) fn read(roots: &Roots, request: &ReadRequest) -> Result<String, Refusal> {
+    let place = roots.place(&request.path)?;
+    let failed = |why: io::Error| Refusal::System { path: place.shown.clone(), why };
+    let (mut file, stat) = place.open_file()?;
+    let bytes = u64::try_from(stat.st_size).unwrap_or_default();
+    let mut sniffed = Vec::new();
+    (&mut file).take(SNIFF_BYTES).read_to_end(&mut sniffed).map_err(failed)?;
+    if sniffed.contains(&0) {
+        return Err(Refusal::Binary { path: place.shown.clone(), bytes });
+    }
+    if sniffed.is_empty() {
+        return Ok(format!("[`{}` is empty]", place.shown));
+    }
+    file.rewind().map_err(failed)?;
+    let first = request.offset.max(1);
+    let limit = if request.limit == 0 { LINES_DEFAULT } else { request.limit };
+    let mut lines = Lines { reader: BufReader::new(file), number: 0, taken: 0 };
+    let mut text = String::new();
+    let mut line = Vec::new();
+    let mut shown = 0;
+    let mut full = false;
+    while lines.number + 1 < first && lines.next(&mut line).map_err(failed)? {}
+    while shown < limit && !full && lines.next(&mut line).map_err(failed)? {
+        text.push_str(&String::from_utf8_lossy(&line));
+        shown += 1;
+        full = text.len() >= ANSWER_BYTES_MAX;
+    }
+    if shown == 0 {
+        let lines = lines.number;
+        return Err(Refusal::BehindEnd { path: place.shown.clone(), offset: first, lines });
+    }
+    let last = lines.number;
+    let mut all_counted = true;
+    while lines.next(&mut line).map_err(failed)? {
+        if lines.taken > COUNT_BYTES_MAX {
+            all_counted = false;
+            break;
+        }
+    }
+    if lines.number > last {
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        let total =
+            if all_counted { lines.number.to_string() } else { format!("over {}", lines.number) };
+        text.push_str(&format!(
+            "[lines {first}-{last} of {total}; go on with offset {}]",
+            last + 1
+        ));
+    }
+    Ok(text)
+}
+
+struct Lines<R> {
+    reader: R,
+    /// Lines read.
+    number: u64,
+    /// Bytes read.
+    taken: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// Reads the next line with its ending, keeping the beginning of a long one. False at the end.
+    fn next(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+        line.clear();
+        let mut cut = 0_usize;
+        let mut any = false;
+        loop {
+            let available = self.reader.fill_buf()?;
+            if available.is_empty() {
+                break;
+            }
+            any = true;
+            let end = available.iter().position(|b| *b == b'\n');
+            let piece = &available[..end.map_or(available.len(), |at| at + 1)];
+            let room = LINE_BYTES_MAX.saturating_sub(line.len()).min(piece.len());
+            line.extend_from_slice(&piece[..room]);
+            cut += piece.len() - room;
+            let used = piece.len();
+            self.taken += used as u64;
+            self.reader.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        if cut > 0 {
+            line.extend_from_slice(format!(" [{cut} bytes of this line left out]\n").as_bytes());
+        }
+        self.number += u64::from(any);
+        Ok(any)
+    }
+}

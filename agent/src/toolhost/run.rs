@@ -1,0 +1,187 @@
+//! One call of `Run`: the command, its pipes, its time, its caller.
+
+use std::time::Duration;
+
+use cocoonbox_proto::toolhost::v1::{
+    RunExit, RunInput, RunOutput, RunStart, run_exit::Reason, run_input, run_output::Frame,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    net::unix::pipe::Sender,
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::{Status, Streaming};
+
+use super::{
+    runner::{Error, Report, Run, Runner},
+    stdio::{Output, pump},
+};
+use crate::supervise::word::Word;
+
+/// Frames of input waiting for the command to read them.
+const STDIN_FRAMES_MAX: usize = 2;
+
+/// "No time-out": further away than any box lives.
+const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+pub(crate) type Out = mpsc::Sender<Result<RunOutput, Status>>;
+
+/// Runs a command to its end or its caller's.
+pub(crate) async fn run(
+    runner: Runner,
+    start: RunStart,
+    input: Streaming<RunInput>,
+    out: Out,
+    reapers: TaskTracker,
+) {
+    let deadline = match start.timeout_ms {
+        0 => NEVER,
+        ms => Duration::from_millis(ms).min(NEVER),
+    };
+    let deadline = Instant::now() + deadline;
+    let mut run = match runner.start(&start).await {
+        Ok(run) => run,
+        Err(error) => {
+            let detail = match error {
+                Error::Command(reason) => reason,
+                Error::Supervisor(source) => format!("the toolhost could not start it: {source}"),
+            };
+            send(&out, exit(Reason::NotStarted, 0, 0, detail)).await;
+            return;
+        }
+    };
+    send(&out, Frame::Started(run.pid)).await;
+    let exited = CancellationToken::new();
+    let mut pumps = JoinSet::new();
+    let mut stdin = None;
+    if let Some(ends) = run.ends.take() {
+        pumps.spawn(pump(ends.stdout, Output::Stdout, out.clone(), exited.clone()));
+        pumps.spawn(pump(ends.stderr, Output::Stderr, out.clone(), exited.clone()));
+        stdin = ends.stdin.map(|pipe| {
+            let (sender, receiver) = mpsc::channel(STDIN_FRAMES_MAX);
+            pumps.spawn(feed(pipe, receiver, exited.clone()));
+            sender
+        });
+    }
+    let ending = watch(&mut run, input, stdin, &out, deadline).await;
+    exited.cancel();
+    let Run { mut control, report, .. } = run;
+    let (reason, code, signal, detail) = match ending {
+        Ending::Told(Word::Exited { code, left }) => (Reason::Exited, code, 0, running(left)),
+        Ending::Told(Word::Signalled { signal, left }) => {
+            (Reason::Signalled, 0, signal, running(left))
+        }
+        Ending::Told(_) | Ending::Lost => {
+            (Reason::Signalled, 0, 9, "its supervisor was killed, and it with it".to_owned())
+        }
+        Ending::TimedOut => {
+            control.say(Word::Kill).await;
+            gone(report, control).await;
+            while pumps.join_next().await.is_some() {}
+            let detail = format!("killed after {} ms, with everything it had started", start.timeout_ms);
+            send(&out, exit(Reason::TimedOut, 0, 9, detail)).await;
+            return;
+        }
+        Ending::CallerGone => {
+            pumps.abort_all();
+            control.say(Word::Cancel).await;
+            gone(report, control).await;
+            return;
+        }
+    };
+    while pumps.join_next().await.is_some() {}
+    // What the command left running goes on; its supervisor is collected whenever that ends.
+    drop(control);
+    reapers.spawn(report.ended());
+    send(&out, exit(reason, code, signal, detail)).await;
+}
+
+enum Ending {
+    Told(Word),
+    Lost,
+    TimedOut,
+    CallerGone,
+}
+
+async fn watch(
+    run: &mut Run,
+    mut input: Streaming<RunInput>,
+    mut stdin: Option<mpsc::Sender<Vec<u8>>>,
+    out: &Out,
+    deadline: Instant,
+) -> Ending {
+    // Input that the command does not read must not hide its end from us.
+    let (forward, mut heard) = mpsc::channel(1);
+    let reading = async {
+        while let Ok(Some(RunInput { frame: Some(frame) })) = input.message().await {
+            match frame {
+                run_input::Frame::Stdin(bytes) => {
+                    if let Some(pipe) = &stdin
+                        && pipe.send(bytes).await.is_err()
+                    {
+                        stdin = None;
+                    }
+                }
+                run_input::Frame::StdinEof(_) => stdin = None,
+                run_input::Frame::Signal(number) => {
+                    if forward.send(number).await.is_err() {
+                        return;
+                    }
+                }
+                run_input::Frame::Start(_) => {}
+            }
+        }
+        // A half-closed call is the end of the input, not of the command.
+        drop(stdin.take());
+        std::future::pending::<()>().await;
+    };
+    tokio::pin!(reading);
+    loop {
+        tokio::select! {
+            biased;
+            word = run.report.next() => return word.map_or(Ending::Lost, Ending::Told),
+            () = sleep_until(deadline) => return Ending::TimedOut,
+            () = out.closed() => return Ending::CallerGone,
+            Some(number) = heard.recv() => run.control.say(Word::Signal(number)).await,
+            () = &mut reading => {}
+        }
+    }
+}
+
+/// Waits for the tree to be gone; holds the control socket until then, because closing it is a
+/// cancel, which is gentler than what was asked.
+async fn gone(report: Report, control: super::runner::Control) {
+    report.ended().await;
+    drop(control);
+}
+
+async fn feed(mut pipe: Sender, mut frames: mpsc::Receiver<Vec<u8>>, exited: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = exited.cancelled() => return,
+            frame = frames.recv() => {
+                let Some(bytes) = frame else { return };
+                tokio::select! {
+                    () = exited.cancelled() => return,
+                    written = pipe.write_all(&bytes) => if written.is_err() { return },
+                }
+            }
+        }
+    }
+}
+
+fn running(left: bool) -> String {
+    if left { "processes that it started are still running".to_owned() } else { String::new() }
+}
+
+fn exit(reason: Reason, code: i32, signal: i32, detail: String) -> Frame {
+    Frame::Exited(RunExit { reason: reason.into(), code, signal, detail })
+}
+
+async fn send(out: &Out, frame: Frame) {
+    // A caller that is gone is noticed by `watch`.
+    out.send(Ok(RunOutput { frame: Some(frame) })).await.ok();
+}

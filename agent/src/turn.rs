@@ -1,0 +1,8 @@
+//! The loop: one task per agent that asks its state what to do, does it, and reports.
+
+mod agents;
+mod model;
+mod prompt;
+mod turn_loop;
+
+pub(crate) use agents::{AgentState, Agents, Fault, MAIN, Settings};

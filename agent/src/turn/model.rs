@@ -1,0 +1,135 @@
+//! One model call: its stream into the log in coalesced chunks.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use cocoonbox_commands::agent::{CHUNK_BYTES_MAX, Chunk, Command};
+use cocoonbox_proto::log::v1::agent_model_failed::Reason;
+use tokio::time::{Instant, sleep_until};
+
+use crate::wire::{Delta, Failure, Reply};
+
+/// Between two appends of streamed output: ten a second, and sooner when a chunk is full.
+const PACE: Duration = Duration::from_millis(100);
+
+/// Streamed output on its way into the log.
+#[derive(Debug)]
+pub(super) struct Streamed {
+    pending: Vec<Chunk>,
+    pending_bytes: usize,
+    /// Bytes of each block that were taken.
+    taken: BTreeMap<u32, u64>,
+    next_write: Instant,
+}
+
+impl Streamed {
+    pub(super) fn new() -> Self {
+        Self {
+            pending: Vec::new(),
+            pending_bytes: 0,
+            taken: BTreeMap::new(),
+            next_write: Instant::now(),
+        }
+    }
+
+    pub(super) fn take(&mut self, deltas: Vec<Delta>) {
+        for Delta { block, part, text } in deltas {
+            let taken = self.taken.entry(block).or_default();
+            let mut rest = text.as_str();
+            while !rest.is_empty() {
+                let last = self.pending.last_mut().filter(|last| {
+                    last.block == block && last.part == part && last.text.len() < CHUNK_BYTES_MAX
+                });
+                let room = CHUNK_BYTES_MAX - last.as_ref().map_or(0, |last| last.text.len());
+                let mut cut = rest.floor_char_boundary(room.min(rest.len()));
+                let (piece, more);
+                match last {
+                    Some(last) if cut > 0 => {
+                        (piece, more) = rest.split_at(cut);
+                        last.text.push_str(piece);
+                    }
+                    _ => {
+                        cut = rest.floor_char_boundary(CHUNK_BYTES_MAX.min(rest.len()));
+                        (piece, more) = rest.split_at(cut);
+                        let text = piece.to_owned();
+                        self.pending.push(Chunk { block, part, offset: *taken, text });
+                    }
+                }
+                *taken += piece.len() as u64;
+                self.pending_bytes += piece.len();
+                rest = more;
+            }
+        }
+    }
+
+    /// Returns once there is something that should be written.
+    pub(super) async fn due(&self) {
+        if self.pending.is_empty() {
+            std::future::pending::<()>().await;
+        } else if self.pending_bytes < CHUNK_BYTES_MAX {
+            sleep_until(self.next_write).await;
+        }
+    }
+
+    pub(super) fn drain(&mut self) -> Vec<Chunk> {
+        self.next_write = Instant::now() + PACE;
+        self.pending_bytes = 0;
+        std::mem::take(&mut self.pending)
+    }
+}
+
+pub(super) fn replied(call_id: &str, reply: Reply) -> Command {
+    Command::Replied {
+        call_id: call_id.to_owned(),
+        blocks: reply.blocks,
+        stop: reply.stop,
+        vendor_stop: reply.vendor_stop,
+        usage: reply.usage,
+        vendor_request_id: reply.vendor_request_id,
+    }
+}
+
+pub(super) fn failed(call_id: &str, failure: Failure) -> Command {
+    Command::ModelFailed {
+        call_id: call_id.to_owned(),
+        reason: failure.reason,
+        detail: failure.detail,
+        retryable: failure.retryable,
+        retry_after_ms: failure.retry_after_ms,
+    }
+}
+
+/// The report of a call that was broken off.
+pub(super) fn cancelled(call_id: &str) -> Command {
+    let failure = Failure::new(Reason::Cut, "broken off: the turn was cancelled");
+    failed(call_id, Failure { retryable: false, ..failure })
+}
+
+#[cfg(test)]
+mod tests {
+    use cocoonbox_proto::log::v1::agent_output_streamed::Part;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn chunks_are_the_text_again(pieces in proptest::collection::vec(("[a-z🦋]{0,40}", 0_u32..3, 1_usize..900), 0..20)) {
+            let mut streamed = Streamed::new();
+            let mut expected = BTreeMap::<u32, String>::new();
+            for (text, block, times) in pieces {
+                let text = text.repeat(times);
+                expected.entry(block).or_default().push_str(&text);
+                streamed.take(vec![Delta { block, part: Part::Text, text }]);
+            }
+            let mut found = BTreeMap::<u32, String>::new();
+            for chunk in streamed.drain() {
+                prop_assert!(chunk.text.len() <= CHUNK_BYTES_MAX && !chunk.text.is_empty());
+                let text = found.entry(chunk.block).or_default();
+                prop_assert_eq!(chunk.offset, text.len() as u64);
+                text.push_str(&chunk.text);
+            }
+            expected.retain(|_, text| !text.is_empty());
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
