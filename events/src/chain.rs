@@ -194,3 +194,97 @@ impl Verifier {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn log() -> LogId {
+        LogId(Uuid::from_u128(0x0123_4567))
+    }
+
+    fn link() -> Link<'static> {
+        Link {
+            pos: 1,
+            stream: "agent/a",
+            seq: 1,
+            kind: 100,
+            version: 1,
+            recorded_us: 1_700_000_000_000_000,
+            header: b"header",
+            payload_hash: PayloadHash::of(&[7; 16], b"payload"),
+        }
+    }
+
+    /// These are in logs. A change here makes every log out there unverifiable.
+    #[test]
+    fn hashes_are_for_ever() {
+        let genesis = ChainHash::genesis(log(), None);
+        let lines = [
+            genesis.to_string(),
+            ChainHash::genesis(log(), Some(genesis)).to_string(),
+            link().payload_hash.to_string(),
+            genesis.next(&link()).to_string(),
+        ];
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        d357c17b558ab24c79a3f6a18cbb68e94679d9ad299b5ec5b0ba32dfb2637c15
+        428897cd4f0a17d5d77827c7fdf517d91bb264baf60ecdfc187075b08b26f0af
+        f036b8f35b9c47073721ab2b01ea4b96ed32244ab4fef0568dbfa0aea23b7789
+        c7b264faf3713efd33ffbf1fed189561bcb318a7149a451d455bb083f0419361
+        ");
+    }
+
+    #[test]
+    fn every_field_counts() {
+        let genesis = ChainHash::genesis(log(), None);
+        let chain = genesis.next(&link());
+        let others = [
+            Link { pos: 2, ..link() },
+            Link {
+                stream: "agent/b",
+                ..link()
+            },
+            Link { seq: 2, ..link() },
+            Link {
+                kind: 101,
+                ..link()
+            },
+            Link {
+                version: 2,
+                ..link()
+            },
+            Link {
+                recorded_us: 1,
+                ..link()
+            },
+            Link {
+                header: b"headers",
+                ..link()
+            },
+            Link {
+                payload_hash: PayloadHash::of(&[8; 16], b"payload"),
+                ..link()
+            },
+        ];
+        for other in others {
+            assert_ne!(genesis.next(&other), chain, "{other:?}");
+        }
+        assert_ne!(ChainHash([0; 32]).next(&link()), chain);
+        // Lengths are part of it: bytes cannot move from one field to the next.
+        let (a, b) = (
+            Link {
+                stream: "ab",
+                header: b"c",
+                ..link()
+            },
+            Link {
+                stream: "a",
+                header: b"bc",
+                ..link()
+            },
+        );
+        assert_ne!(genesis.next(&a), genesis.next(&b));
+    }
+}

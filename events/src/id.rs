@@ -111,3 +111,75 @@ impl fmt::Display for StreamName {
         f.write_str(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn stream_names_are_checked() {
+        let long = format!("a{}", "b".repeat(STREAM_NAME_BYTES_MAX));
+        for name in [
+            "",
+            "A",
+            "/a",
+            "1",
+            "agent/ä",
+            "agent a",
+            "agent\0",
+            "agent\n",
+            long.as_str(),
+        ] {
+            assert!(StreamName::new(name).is_err(), "`{name}` was taken");
+        }
+        for name in [
+            "a",
+            "agent/Ab_9.x-y",
+            "log/erasure",
+            &long[1..].replacen('b', "c", 1),
+        ] {
+            assert_eq!(StreamName::new(name).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn a_stream_names_its_aggregate() {
+        let id = |name: &str| StreamName::new(name).unwrap().id().to_owned();
+        assert_eq!(id("box/7f3a"), "7f3a");
+        assert_eq!(id("control/box/1"), "box/1");
+        assert_eq!(id("directory"), "");
+    }
+
+    #[test]
+    fn derived_commands_are_stable_and_apart() {
+        let derive = |cause: &[u8], step| CommandId::derive(cause, step).to_string();
+        assert_eq!(derive(b"cause", "step"), "028327cfd2748c16a3794d2f578cae0b");
+        assert_eq!(derive(b"cause", "step"), derive(b"cause", "step"));
+        let others = [
+            derive(b"cause", "step2"),
+            derive(b"caus", "step"),
+            derive(b"causes", "tep"),
+        ];
+        assert!(
+            others
+                .iter()
+                .all(|other| *other != derive(b"cause", "step"))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn ids_survive_as_text_and_bytes(number in any::<u128>()) {
+            let id = LogId(Uuid::from_u128(number));
+            prop_assert_eq!(id.to_string().parse::<LogId>().unwrap(), id);
+            prop_assert_eq!(LogId::from_slice(id.as_bytes()), Some(id));
+        }
+
+        #[test]
+        fn other_lengths_are_no_ids(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            prop_assert_eq!(EventId::from_slice(&bytes).is_some(), bytes.len() == 16);
+        }
+    }
+}

@@ -77,3 +77,86 @@ fn parse(text: &str) -> Option<OffsetKey> {
         chain: short,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn key() -> impl Strategy<Value = OffsetKey> {
+        (any::<u128>(), 0..=POS_MAX, any::<[u8; 4]>()).prop_map(|(log, pos, chain)| {
+            let log = LogId(Uuid::from_u128(log));
+            OffsetKey { log, pos, chain }
+        })
+    }
+
+    #[test]
+    fn the_form_is_fixed() {
+        let log = LogId(Uuid::from_u128(0x0123));
+        let key = OffsetKey {
+            log,
+            pos: 42,
+            chain: [0xab, 0, 1, 2],
+        };
+        let text = "00000000000000000000000000000123.0000000000000042.ab000102";
+        assert_eq!(key.to_string(), text);
+        assert_eq!(text.parse::<OffsetKey>().unwrap(), key);
+    }
+
+    #[test]
+    fn other_forms_are_refused() {
+        let log = "0".repeat(32);
+        for text in [
+            String::new(),
+            format!("{log}.42.ab000102"),
+            format!("{log}.0000000000000042.ab0001"),
+            format!("{log}.0000000000000042.ab00010203"),
+            format!("{log}.0000000000000042.zz000102"),
+            format!("{log}.+000000000000042.ab000102"),
+            format!("{log}.0000000000000042.ab000102."),
+            format!("{log}.0000000000000042"),
+            format!("{}.0000000000000042.ab000102", &log[1..]),
+            format!("{}.0000000000000042.ab000102", Uuid::nil().hyphenated()),
+            format!(" {log}.0000000000000042.ab000102"),
+        ] {
+            assert!(text.parse::<OffsetKey>().is_err(), "`{text}` was read");
+        }
+    }
+
+    #[test]
+    fn errors_show_only_the_start() {
+        let error = "x".repeat(9_999).parse::<OffsetKey>().unwrap_err();
+        assert!(error.to_string().len() < 200);
+    }
+
+    proptest! {
+        #[test]
+        fn keys_survive_as_text(key in key()) {
+            prop_assert_eq!(key.to_string().parse::<OffsetKey>().unwrap(), key);
+        }
+
+        #[test]
+        fn keys_of_a_log_sort_as_text(a in key(), pos in 0..=POS_MAX) {
+            let b = OffsetKey { pos, ..a };
+            prop_assert_eq!(a.to_string().cmp(&b.to_string()), a.pos.cmp(&b.pos));
+        }
+
+        #[test]
+        fn garbage_never_panics(text in ".{0,80}") {
+            prop_assert!(text.parse::<OffsetKey>().is_err());
+        }
+
+        #[test]
+        fn nearly_keys_never_panic(key in key(), at in 0..58_usize, c in any::<char>()) {
+            let mut text: Vec<char> = key.to_string().chars().collect();
+            text[at] = c;
+            let text: String = text.into_iter().collect();
+            // What is read is what is written: one text for one key.
+            if let Ok(read) = text.parse::<OffsetKey>() {
+                prop_assert_eq!(read.to_string(), text.to_ascii_lowercase());
+            }
+        }
+    }
+}

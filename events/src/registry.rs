@@ -4,6 +4,8 @@
 //! change of meaning is a new version and an upcaster in [`UPCASTERS`], so that everything behind
 //! [`Payload::decode`] sees the newest form only.
 
+use std::borrow::Cow;
+
 use cocoonbox_proto::log::v1 as log;
 use prost::Message;
 
@@ -18,6 +20,8 @@ pub enum DecodeError {
         version: u32,
         newest: u32,
     },
+    #[error("version {version} of `{kind}` is not one that was ever written")]
+    UnknownVersion { kind: &'static str, version: u32 },
     #[error("payload of `{kind}` version {version}")]
     Malformed {
         kind: &'static str,
@@ -30,7 +34,7 @@ pub enum DecodeError {
 /// Turns the payload bytes of one version into those of the next.
 pub type Upcast = fn(&[u8]) -> Result<Vec<u8>, prost::DecodeError>;
 
-/// `(kind number, version it reads, how)`. Pure; applied in order until the newest version.
+/// `(kind number, version it reads, how)`. Pure; applied step by step until the newest version.
 pub const UPCASTERS: &[(u32, u32, Upcast)] = &[];
 
 macro_rules! registry {
@@ -182,36 +186,137 @@ registry! {
 impl Payload {
     /// Reads stored bytes, bringing an older version up to the newest.
     pub fn decode(number: u32, version: u32, bytes: &[u8]) -> Result<Self, DecodeError> {
-        Self::decode_with(UPCASTERS, number, version, bytes)
-    }
-
-    fn decode_with(
-        upcasters: &[(u32, u32, Upcast)],
-        number: u32,
-        version: u32,
-        bytes: &[u8],
-    ) -> Result<Self, DecodeError> {
         let kind = Kind::from_number(number).ok_or(DecodeError::UnknownKind { number })?;
-        let newest = kind.version();
-        if version > newest {
-            return Err(DecodeError::NewerVersion {
-                kind: kind.name(),
+        let newest = raise(UPCASTERS, kind, (version, kind.version()), bytes)?;
+        Self::decode_newest(kind, &newest).map_err(|source| {
+            let kind = kind.name();
+            DecodeError::Malformed {
+                kind,
                 version,
-                newest,
-            });
-        }
+                source,
+            }
+        })
+    }
+}
+
+/// Takes payload bytes from one version to the newest, step by step.
+fn raise<'a>(
+    upcasters: &[(u32, u32, Upcast)],
+    kind: Kind,
+    (version, newest): (u32, u32),
+    bytes: &'a [u8],
+) -> Result<Cow<'a, [u8]>, DecodeError> {
+    let (number, kind) = (kind.number(), kind.name());
+    if version > newest {
+        return Err(DecodeError::NewerVersion {
+            kind,
+            version,
+            newest,
+        });
+    }
+    let mut raised = Cow::Borrowed(bytes);
+    for step in version..newest {
+        let (_, _, upcast) = upcasters
+            .iter()
+            .find(|(of, reads, _)| (*of, *reads) == (number, step))
+            .ok_or(DecodeError::UnknownVersion { kind, version })?;
         let malformed = |source| DecodeError::Malformed {
-            kind: kind.name(),
+            kind,
             version,
             source,
         };
-        let mut raised: Option<Vec<u8>> = None;
-        for (_, _, upcast) in upcasters
-            .iter()
-            .filter(|(n, v, _)| *n == number && *v >= version)
-        {
-            raised = Some(upcast(raised.as_deref().unwrap_or(bytes)).map_err(malformed)?);
+        raised = Cow::Owned(upcast(&raised).map_err(malformed)?);
+    }
+    Ok(raised)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn appending(bytes: &[u8], letter: u8) -> Vec<u8> {
+        [bytes, &[letter]].concat()
+    }
+
+    // Out of order on purpose, with another kind in between.
+    const TABLE: &[(u32, u32, Upcast)] = &[
+        (101, 3, |bytes| Ok(appending(bytes, b'4'))),
+        (100, 1, |_| panic!("another kind's")),
+        (101, 1, |bytes| Ok(appending(bytes, b'2'))),
+        (101, 2, |bytes| Ok(appending(bytes, b'3'))),
+        (101, 5, |bytes| {
+            log::AgentRenamed::decode(bytes).map(|_| Vec::new())
+        }),
+    ];
+
+    fn raised(version: u32, newest: u32) -> Result<String, DecodeError> {
+        raise(TABLE, Kind::AgentRenamed, (version, newest), b"1")
+            .map(|bytes| String::from_utf8(bytes.into_owned()).unwrap())
+    }
+
+    #[test]
+    fn versions_are_raised_one_by_one() {
+        assert_eq!(raised(1, 1).unwrap(), "1");
+        assert_eq!(raised(1, 2).unwrap(), "12");
+        assert_eq!(raised(1, 4).unwrap(), "1234");
+        assert_eq!(raised(2, 4).unwrap(), "134");
+        assert_eq!(raised(4, 4).unwrap(), "1");
+    }
+
+    #[test]
+    fn versions_that_cannot_be_raised_are_errors() {
+        let newer = raised(3, 2);
+        assert!(matches!(
+            newer,
+            Err(DecodeError::NewerVersion {
+                version: 3,
+                newest: 2,
+                ..
+            })
+        ));
+        // No step leads from 4 to 5, none from 0 to 1.
+        for (version, newest) in [(1, 5), (0, 1)] {
+            let unknown = raised(version, newest);
+            assert!(matches!(unknown, Err(DecodeError::UnknownVersion { .. })));
         }
-        Self::decode_newest(kind, raised.as_deref().unwrap_or(bytes)).map_err(malformed)
+        let malformed = raised(5, 6);
+        assert!(matches!(
+            malformed,
+            Err(DecodeError::Malformed { version: 5, .. })
+        ));
+    }
+
+    #[test]
+    fn the_table_has_a_step_for_every_older_version() {
+        let mut wanted: Vec<_> = Kind::ALL
+            .iter()
+            .flat_map(|kind| (1..kind.version()).map(|version| (kind.number(), version)))
+            .collect();
+        let mut held: Vec<_> = UPCASTERS.iter().map(|(n, v, _)| (*n, *v)).collect();
+        wanted.sort_unstable();
+        held.sort_unstable();
+        assert_eq!(held, wanted);
+    }
+
+    #[test]
+    fn unknown_kinds_and_garbage_are_errors() {
+        let unknown = Payload::decode(9_999, 1, b"");
+        assert!(matches!(
+            unknown,
+            Err(DecodeError::UnknownKind { number: 9_999 })
+        ));
+        let newer = Payload::decode(101, 99, b"");
+        assert!(matches!(
+            newer,
+            Err(DecodeError::NewerVersion { version: 99, .. })
+        ));
+        let malformed = Payload::decode(101, 1, &[0xff; 9]);
+        assert!(matches!(
+            malformed,
+            Err(DecodeError::Malformed {
+                kind: "agent.renamed",
+                ..
+            })
+        ));
     }
 }

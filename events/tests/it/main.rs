@@ -1,5 +1,7 @@
 //! Integration tests of the log, one binary.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 mod conformance;
 mod crash;
 mod fold;

@@ -137,16 +137,16 @@ async fn closing_drains_and_checkpoints() {
     within(store.close()).await;
     let mut acked = 0;
     for task in queued {
-        acked += usize::from(task.await.unwrap().is_ok());
+        acked += u64::from(task.await.unwrap().is_ok());
     }
-    assert_eq!(verified(&*store, log).await.len(), acked);
+    assert_eq!(verified(&*store, log).await.len() as u64, acked);
     let wal = std::fs::metadata(p.dir.path().join("log.db-wal")).map_or(0, |wal| wal.len());
     assert_eq!(wal, 0);
     let refused = store.append(log, append(&[("agent/a", "x")])).await;
     assert!(matches!(refused, Err(AppendError::Stopped)));
     // The lock is given back, though the old store is still there to read.
     let second = open(&p.path);
-    assert_eq!(second.tail(log).unwrap().pos as usize, acked);
+    assert_eq!(second.tail(log).unwrap().pos, acked);
     within(store.close()).await;
 }
 
@@ -202,10 +202,8 @@ async fn other_files_are_refused() {
 
     drop(open(&p.path));
     let raw = |sql: &str| {
-        Connection::open(&p.path)
-            .unwrap()
-            .execute_batch(sql)
-            .unwrap()
+        let raw = Connection::open(&p.path).unwrap();
+        raw.execute_batch(sql).unwrap();
     };
     raw("PRAGMA user_version = 2");
     assert!(matches!(

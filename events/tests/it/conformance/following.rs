@@ -34,10 +34,8 @@ const EVENTS: u64 = 1_500;
 async fn write(store: Arc<dyn Store>, log: LogId) {
     let mut written = 0;
     while written < EVENTS {
-        let size = usize::try_from(1 + written % 7)
-            .unwrap()
-            .min((EVENTS - written) as usize);
-        let events = vec![("agent/a", "x"); size];
+        let size = (1 + written % 7).min(EVENTS - written);
+        let events = vec![("agent/a", "x"); usize::try_from(size).unwrap()];
         written = committed(store.append(log, append(&events)).await).last;
     }
 }
@@ -72,10 +70,8 @@ pub(super) async fn followers_see_exactly_the_suffix(f: Fixture) {
     writer.await.unwrap();
     let events = verified(&*f.store, log).await;
     for (start, suffix) in seen {
-        assert!(
-            events[start as usize..] == suffix[..],
-            "the suffix behind {start} differs"
-        );
+        let expected = &events[usize::try_from(start).unwrap()..];
+        assert!(expected == &suffix[..], "the suffix behind {start} differs");
     }
 }
 
