@@ -140,9 +140,11 @@ impl Client {
             .keep_alive_while_idle(true)
             .tcp_nodelay(true);
         let channel = endpoint.connect().await.map_err(|error| {
+            // The outermost error says only that it is one of the transport.
+            let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), chain);
             Failure::new(
                 Exit::Unavailable,
-                format!("no api answers at {address} ({})", chain(&error)),
+                format!("no api answers at {address} ({why})"),
             )
             .advise(
                 "`cocoonbox up` starts one on this host; `--api` or COCOONBOX_API names another",

@@ -129,7 +129,7 @@ impl Reader {
         let mut session = client.session(&self.box_id)?;
         let mut attempt = 1;
         loop {
-            let (started, status) = self.once(ctx, &mut session, start).await?;
+            let (started, status) = self.once(ctx, &mut session, start, attempt > 1).await?;
             let status = match status {
                 Ok(exit) => return Ok(Live::Ended(exit)),
                 Err(status) => status,
@@ -156,6 +156,7 @@ impl Reader {
         ctx: &mut Context,
         session: &mut Session,
         start: &ExecStart,
+        again: bool,
     ) -> Result<(bool, Result<Exit, Status>), Failure> {
         let mut started = false;
         let mut frames = match open(session, start).await {
@@ -185,6 +186,11 @@ impl Reader {
                 Some(Frame::Started(exec_id)) => {
                     started = true;
                     self.exec_id = exec_id;
+                    if again {
+                        // It may be the first call's: only the log says where each byte stands.
+                        let found = Status::unavailable("it was started by a call that was cut");
+                        return Ok((started, Err(found)));
+                    }
                 }
                 Some(Frame::Output(output)) => {
                     let source = output.source();

@@ -190,24 +190,31 @@ fn words(code: Code) -> &'static str {
 fn by_reason(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "NO_SUCH_BOX" => "`cocoonbox boxes` lists them, `cocoonbox ensure NAME` makes one",
-        "BOX_NOT_RUNNING" => "`cocoonbox ensure` wakes the box",
+        "BOX_NOT_RUNNING" | "BOX_STOPPING" => "`cocoonbox ensure` wakes the box",
         "BOX_UNREACHABLE" | "AGENT_NOT_READY" | "MACHINE_FAILED" => {
             "`cocoonbox boxes` says how the box is; `cocoonbox ensure` starts it again"
         }
+        "BOX_DELETED" => "`cocoonbox ensure NAME` makes another box of that name",
+        "TOO_MANY_BOXES" => "`cocoonbox delete` makes room",
         "HOST_INCOMPLETE" => "the api's host lacks something that boxes need; its log says what",
-        "NO_SUCH_AGENT" => "`cocoonbox agents` lists the agents of a box",
-        "NO_SUCH_EXEC" => "`cocoonbox events --stream exec/` shows what ran",
+        "AGENT_NOT_FOUND" => "`cocoonbox agents` lists the agents of a box",
+        "AGENT_CLOSED" => "`cocoonbox agents create` makes another",
+        "QUEUE_FULL" => "wait until the agent has worked off what it has, or `cocoonbox cancel`",
+        "EXEC_NOT_RUNNING" => "it has ended; `cocoonbox attach EXEC_ID` shows how",
         "NO_SUCH_OPERATION" => "`cocoonbox boxes` shows how the boxes are",
-        "NO_SUCH_APPROVAL" | "APPROVAL_DECIDED" => {
+        "APPROVAL_NOT_FOUND" | "APPROVAL_DECIDED" => {
             "`cocoonbox events --stream agent/` shows what was asked and answered"
         }
         "DIVERGED" => "the key belongs to another branch of this log; start without `--from`",
         "AHEAD_OF_TAIL" => "the key is from another installation, or the log lost its end",
-        "NO_SUCH_LOG" => "the key is of another box or another installation",
-        "TOKEN_INVALID" | "TOKEN_REQUIRED" => {
+        "NO_SUCH_LOG" | "OTHER_LOG" => "the key is of another box or another installation",
+        "TOKEN_INVALID" | "TOKEN_REQUIRED" | "TOKEN_REVOKED" => {
             "`cocoonbox login` stores a token; on the api's host `cocoonbox up` makes one"
         }
+        "NO_SUCH_TOKEN" => "`cocoonbox token list` shows your tokens",
+        "NAME_TAKEN" => "`cocoonbox user list` shows the names that are taken",
         "HOST_ONLY" => "this works only on the api's own host, as the user that runs the api",
+        "MODEL_NOT_CONFIGURED" => "start the api with a model key in its environment",
         "OUTCOME_UNKNOWN" => "look whether it happened before you try again",
         "DISK_FULL" => "make room on the api's host",
         _ => return None,

@@ -108,6 +108,7 @@ pub enum AgentsCommand {
     Create {
         #[command(flatten)]
         target: BoxOption,
+        /// What to call it
         #[arg(value_name = "NAME")]
         name: String,
         /// The model, as its vendor calls it
@@ -180,6 +181,7 @@ pub struct Exec {
     #[arg(long)]
     pub detach: bool,
 
+    /// The command and its arguments
     #[arg(
         required = true,
         value_name = "COMMAND",

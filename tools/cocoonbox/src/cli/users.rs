@@ -49,6 +49,7 @@ pub enum User {
         after_long_help = "Examples:\n  cocoonbox user create ann > ann.token\n  cocoonbox user create bob --admin"
     )]
     Create {
+        /// What to call them
         #[arg(value_name = "NAME")]
         name: String,
         /// May create users too
@@ -71,6 +72,7 @@ Examples:
   cocoonbox completions zsh > \"${fpath[1]}/_cocoonbox\"
   cocoonbox completions fish > ~/.config/fish/completions/cocoonbox.fish")]
 pub struct Completions {
+    /// The shell
     pub shell: Shell,
 }
 
@@ -82,6 +84,7 @@ pub struct Completions {
     after_long_help = "Examples:\n  cocoonbox help exec\n  cocoonbox help token issue\n  cocoonbox help exit-codes"
 )]
 pub struct Help {
+    /// A command with its subcommand, or a topic
     #[arg(value_name = "COMMAND|TOPIC")]
     pub words: Vec<String>,
 }

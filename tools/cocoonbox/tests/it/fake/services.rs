@@ -1,0 +1,324 @@
+//! The services, over the story.
+
+use std::pin::Pin;
+
+use cocoonbox_proto::{
+    agent::v1::{
+        Agent, AgentRef, CreateAgentRequest, EventsRequest, ExecRequest, ExecResponse,
+        HelloRequest, HelloResponse, ListAgentsRequest, ListAgentsResponse, RespondRequest,
+        SendAccepted, SendRequest, SignalExecRequest, SignalExecResponse, TranscriptPage,
+        TranscriptRequest, agents_server::Agents, exec_request, session_server::Session,
+    },
+    control::v1::{
+        AccountEventsRequest, AuditPage, AuditRequest, BootstrapRequest, Box as OneBox, BoxRef,
+        CreateUserRequest, EnsureRequest, GetBoxRequest, IssueTokenRequest, IssuedToken,
+        ListBoxesRequest, ListBoxesResponse, ListTokensRequest, ListTokensResponse,
+        ListUsersRequest, ListUsersResponse, Operation, OperationEvent, RevokeTokenRequest,
+        RevokeTokenResponse, State, UsageRequest, UsageResponse, User, WatchBoxesRequest,
+        WatchRequest, WhoAmIRequest, boxes_server::Boxes, users_server::Users,
+    },
+    log::v1::{EventOrHeartbeat, event_or_heartbeat::Item, exec_output_streamed::Source},
+};
+use futures::{Stream, StreamExt, stream};
+use tonic::{Request, Response, Status, Streaming, async_trait};
+
+use super::{Cut, Fake, Script, exited, printed, started};
+
+type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+fn none<T>() -> Result<T, Status> {
+    Err(Status::unimplemented("not in this test"))
+}
+
+#[async_trait]
+impl Boxes for Fake {
+    async fn ensure(&self, request: Request<EnsureRequest>) -> Result<Response<OneBox>, Status> {
+        let mut story = self.state();
+        let request = request.into_inner();
+        let mut found = story
+            .boxes
+            .iter()
+            .find(|one| one.name == request.name)
+            .cloned();
+        story.seen.ensured.push(request);
+        let found = found.get_or_insert_default();
+        if found.state() != State::Running {
+            found.operation_id = "op1".into();
+        }
+        Ok(Response::new(found.clone()))
+    }
+
+    async fn get(&self, request: Request<GetBoxRequest>) -> Result<Response<OneBox>, Status> {
+        let id = request.into_inner().box_id;
+        let found = self.state().boxes.iter().find(|one| one.id == id).cloned();
+        found
+            .map(Response::new)
+            .ok_or_else(|| Status::not_found("no such box"))
+    }
+
+    async fn list(
+        &self,
+        request: Request<ListBoxesRequest>,
+    ) -> Result<Response<ListBoxesResponse>, Status> {
+        self.note(request.metadata());
+        let story = self.state();
+        match &story.list_error {
+            Some(status) => Err(status.clone()),
+            None => {
+                let boxes = story.boxes.clone();
+                Ok(Response::new(ListBoxesResponse {
+                    boxes,
+                    offset_key: String::new(),
+                }))
+            }
+        }
+    }
+
+    type WatchStream = Boxed<ListBoxesResponse>;
+    async fn watch(
+        &self,
+        _: Request<WatchBoxesRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        none()
+    }
+
+    async fn hibernate(&self, request: Request<BoxRef>) -> Result<Response<Operation>, Status> {
+        let box_id = request.into_inner().box_id;
+        Ok(Response::new(Operation {
+            id: "op1".into(),
+            box_id,
+            ..Operation::default()
+        }))
+    }
+
+    async fn delete(&self, request: Request<BoxRef>) -> Result<Response<Operation>, Status> {
+        self.hibernate(request).await
+    }
+
+    type WatchOperationStream = Boxed<OperationEvent>;
+    async fn watch_operation(
+        &self,
+        _: Request<WatchRequest>,
+    ) -> Result<Response<Self::WatchOperationStream>, Status> {
+        let steps = self.state().steps.clone();
+        Ok(Response::new(
+            stream::iter(steps.into_iter().map(Ok)).boxed(),
+        ))
+    }
+}
+
+#[async_trait]
+impl Session for Fake {
+    async fn hello(&self, _: Request<HelloRequest>) -> Result<Response<HelloResponse>, Status> {
+        none()
+    }
+
+    type EventsStream = Boxed<EventOrHeartbeat>;
+    async fn events(
+        &self,
+        request: Request<EventsRequest>,
+    ) -> Result<Response<Self::EventsStream>, Status> {
+        self.note(request.metadata());
+        let request = request.into_inner();
+        let mut story = self.state();
+        story.seen.from_offsets.push(request.from_offset.clone());
+        let wanted = |stream: &str| {
+            request.streams.is_empty() || request.streams.iter().any(|s| stream.starts_with(s))
+        };
+        let events = story
+            .log
+            .iter()
+            .filter(|event| event.offset_key > request.from_offset);
+        let mut items: Vec<Result<EventOrHeartbeat, Status>> = events
+            .filter(|event| wanted(&event.stream))
+            .map(|event| EventOrHeartbeat {
+                offset_key: event.offset_key.clone(),
+                item: Some(Item::Event(event.clone())),
+            })
+            .map(Ok)
+            .collect();
+        let cut = story.cuts.pop_front();
+        match cut {
+            Some(Cut::Error(after)) => {
+                items.truncate(after);
+                items.push(Err(Status::unavailable("cut")));
+            }
+            Some(Cut::Clean(after)) => items.truncate(after),
+            Some(Cut::Always) => {
+                story.cuts.push_front(Cut::Always);
+                return Err(Status::unavailable("gone"));
+            }
+            None if request.no_follow => {}
+            None => {
+                return Ok(Response::new(
+                    stream::iter(items).chain(stream::pending()).boxed(),
+                ));
+            }
+        }
+        Ok(Response::new(stream::iter(items).boxed()))
+    }
+
+    type ExecStream = Boxed<ExecResponse>;
+    async fn exec(
+        &self,
+        request: Request<Streaming<ExecRequest>>,
+    ) -> Result<Response<Self::ExecStream>, Status> {
+        self.note(request.metadata());
+        let mut input = request.into_inner();
+        let Some(exec_request::Frame::Start(start)) =
+            input.message().await?.and_then(|first| first.frame)
+        else {
+            return Err(Status::invalid_argument("the first frame is not `start`"));
+        };
+        let mut story = self.state();
+        story.seen.starts.push(start.clone());
+        let frames = match story.execs.pop_front() {
+            None => return Err(Status::already_exists("this exec id was used before")),
+            Some(Script::Frames(frames)) => stream::iter(frames).boxed(),
+            Some(Script::Echo) => {
+                let first = stream::iter([started(&start.exec_id, 0)]);
+                let echo = stream::unfold(Some(input), |input| async move {
+                    let mut input = input?;
+                    match input.message().await.ok()??.frame? {
+                        exec_request::Frame::Stdin(data) => {
+                            Some((printed(0, Source::Stdout, &data), Some(input)))
+                        }
+                        _ => Some((exited(0, 0), None)),
+                    }
+                });
+                first.chain(echo).boxed()
+            }
+        };
+        Ok(Response::new(frames))
+    }
+
+    async fn signal_exec(
+        &self,
+        request: Request<SignalExecRequest>,
+    ) -> Result<Response<SignalExecResponse>, Status> {
+        self.state().seen.signals.push(request.into_inner());
+        Ok(Response::new(SignalExecResponse {}))
+    }
+}
+
+#[async_trait]
+impl Agents for Fake {
+    async fn create(&self, _: Request<CreateAgentRequest>) -> Result<Response<Agent>, Status> {
+        none()
+    }
+
+    async fn list(
+        &self,
+        request: Request<ListAgentsRequest>,
+    ) -> Result<Response<ListAgentsResponse>, Status> {
+        self.note(request.metadata());
+        Ok(Response::new(ListAgentsResponse {
+            agents: self.state().agents.clone(),
+        }))
+    }
+
+    async fn send(&self, request: Request<SendRequest>) -> Result<Response<SendAccepted>, Status> {
+        self.note(request.metadata());
+        self.state().seen.sent.push(request.into_inner());
+        Ok(Response::new(SendAccepted {
+            agent_id: "a1".into(),
+            prompt_id: "p1".into(),
+            offset_key: super::key(0),
+        }))
+    }
+
+    async fn transcript(
+        &self,
+        _: Request<TranscriptRequest>,
+    ) -> Result<Response<TranscriptPage>, Status> {
+        none()
+    }
+
+    async fn respond(&self, request: Request<RespondRequest>) -> Result<Response<()>, Status> {
+        self.state().seen.responded.push(request.into_inner());
+        Ok(Response::new(()))
+    }
+
+    async fn cancel(&self, _: Request<AgentRef>) -> Result<Response<()>, Status> {
+        none()
+    }
+}
+
+#[async_trait]
+impl Users for Fake {
+    async fn bootstrap(
+        &self,
+        _: Request<BootstrapRequest>,
+    ) -> Result<Response<IssuedToken>, Status> {
+        none()
+    }
+
+    async fn create(&self, _: Request<CreateUserRequest>) -> Result<Response<IssuedToken>, Status> {
+        none()
+    }
+
+    async fn list(
+        &self,
+        _: Request<ListUsersRequest>,
+    ) -> Result<Response<ListUsersResponse>, Status> {
+        none()
+    }
+
+    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Result<Response<User>, Status> {
+        self.note(request.metadata());
+        let story = self.state();
+        let sent = story
+            .seen
+            .metadata
+            .last()
+            .and_then(|(token, _)| token.clone());
+        if sent == Some(format!("Bearer {}", story.token)) {
+            let user = User {
+                id: "u1".into(),
+                name: "ann".into(),
+                admin: true,
+                created_at_ms: 0,
+            };
+            Ok(Response::new(user))
+        } else {
+            Err(Status::unauthenticated("this token is not valid"))
+        }
+    }
+
+    async fn issue_token(
+        &self,
+        _: Request<IssueTokenRequest>,
+    ) -> Result<Response<IssuedToken>, Status> {
+        none()
+    }
+
+    async fn list_tokens(
+        &self,
+        _: Request<ListTokensRequest>,
+    ) -> Result<Response<ListTokensResponse>, Status> {
+        none()
+    }
+
+    async fn revoke_token(
+        &self,
+        _: Request<RevokeTokenRequest>,
+    ) -> Result<Response<RevokeTokenResponse>, Status> {
+        none()
+    }
+
+    type EventsStream = Boxed<EventOrHeartbeat>;
+    async fn events(
+        &self,
+        _: Request<AccountEventsRequest>,
+    ) -> Result<Response<Self::EventsStream>, Status> {
+        none()
+    }
+
+    async fn audit(&self, _: Request<AuditRequest>) -> Result<Response<AuditPage>, Status> {
+        none()
+    }
+
+    async fn usage(&self, _: Request<UsageRequest>) -> Result<Response<UsageResponse>, Status> {
+        none()
+    }
+}
