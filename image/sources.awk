@@ -63,7 +63,7 @@ FNR == 1 { flush_paragraph(); deb822 = (FILENAME ~ /\.sources$/) }
 }
 
 deb822 && /^[ \t]*$/ { flush_paragraph(); next }
-deb822 && /^[ \t]/ { value = $0; sub(/^[ \t]+/, "", value); field[name] = field[name] " " value; next }
+deb822 && /^[ \t]/ { value = $0; sub(/^[ \t]+/, "", value); field[name] = field[name] (field[name] == "" ? "" : " ") value; next }
 deb822 && /^[A-Za-z-]+:/ {
   name = tolower(substr($0, 1, index($0, ":") - 1))
   value = substr($0, index($0, ":") + 1)

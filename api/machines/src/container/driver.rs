@@ -244,7 +244,10 @@ impl Driver {
         let cgroup = self.hierarchies.at(&of.cgroup);
         cgroup.destroy().map_err(during(of, "empty the cgroup"))?;
         self.runc.forget(of)?;
-        gone(std::fs::remove_file(of.pid_file())).map_err(during(of, "remove the pid file"))?;
+        // The second is what runc writes before it renames, and refuses to find.
+        for file in [of.pid_file(), of.run().join(".init.pid")] {
+            gone(std::fs::remove_file(file)).map_err(during(of, "remove the pid file"))?;
+        }
         mounts::clear(&of.mounts).map_err(during(of, "unmount"))
     }
 
