@@ -52,7 +52,9 @@ pub fn bad_field(field: &str, what: impl Into<String>) -> Status {
 
 fn bounded(mut text: String) -> String {
     if text.len() > TEXT_BYTES_MAX {
-        let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at));
+        let end = (0..=TEXT_BYTES_MAX)
+            .rev()
+            .find(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or_default());
         text.push('…');
     }
