@@ -12,7 +12,7 @@ use std::{
 use cocoonbox_commands::{directory, user};
 use cocoonbox_events::{
     AppendError, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, LogKind, Meta, NewLog,
-    OffsetKey, Store, StreamName, UserEvent,
+    OffsetKey, Payload, Store, StreamName, UserEvent, limits::PAGE_EVENTS_MAX,
 };
 
 use crate::{
@@ -36,6 +36,9 @@ pub struct Account {
     pub user_id: String,
     pub log: LogId,
     pub state: user::State,
+    pub created_us: i64,
+    /// When each token was issued, by token id.
+    pub issued_us: HashMap<String, i64>,
 }
 
 /// A token that was just issued.
@@ -135,11 +138,39 @@ impl Accounts {
     pub async fn account(&self, user_id: &str) -> Result<Account, AccountError> {
         let log = self.log_of(user_id)?;
         let mut fold = Self::fold(user_id, log)?;
-        fold.refresh(&*self.store).await?;
+        let (mut created_us, mut issued_us) = (0, HashMap::new());
+        // The fold knows no time, so the stream is read here; it is as long as the user has tokens.
+        loop {
+            let read = self
+                .store
+                .read_stream(log, &fold.stream, fold.seq, PAGE_EVENTS_MAX)
+                .await;
+            let page = read.map_err(|source| LoadError::Read {
+                stream: fold.stream.clone(),
+                source,
+            })?;
+            if page.events.is_empty() {
+                break;
+            }
+            for event in &page.events {
+                fold.take(event)?;
+                match event.payload() {
+                    Ok(Some(Payload::User(UserEvent::Created(_)))) => {
+                        created_us = event.recorded_us;
+                    }
+                    Ok(Some(Payload::User(UserEvent::TokenIssued(token)))) => {
+                        issued_us.insert(token.token_id, event.recorded_us);
+                    }
+                    _ => {}
+                }
+            }
+        }
         Ok(Account {
             user_id: user_id.to_owned(),
             log,
             state: fold.state,
+            created_us,
+            issued_us,
         })
     }
 

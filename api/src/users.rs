@@ -114,7 +114,7 @@ impl users_server::Users for Users {
         let tokens = account.state.tokens.iter().map(|(id, token)| Token {
             id: id.clone(),
             label: token.label.clone(),
-            issued_at_ms: 0,
+            issued_at_ms: account.issued_us.get(id).map_or(0, |us| us / 1_000),
             revoked: token.revoked,
         });
         Ok(Response::new(ListTokensResponse {
@@ -200,7 +200,7 @@ fn user(account: &Account) -> User {
         id: account.user_id.clone(),
         name: account.state.name.clone(),
         admin: account.state.admin,
-        created_at_ms: 0,
+        created_at_ms: account.created_us / 1_000,
     }
 }
 

@@ -81,6 +81,12 @@ impl Steps {
                 return Ok(None);
             }
             self.changed.mark_unchanged();
+            // Asked before the steps are read, so that the last step is among them if it has ended.
+            let row = self
+                .views
+                .operation(&self.user, &self.id)
+                .await
+                .map_err(view)?;
             let read = self
                 .views
                 .operation_events(&self.user, &self.id, self.after, STEPS_PAGE)
@@ -88,11 +94,6 @@ impl Steps {
             let steps = read.map_err(view)?;
             if steps.is_empty() {
                 // Resumed behind the last step of an operation that has ended: nothing is left.
-                let row = self
-                    .views
-                    .operation(&self.user, &self.id)
-                    .await
-                    .map_err(view)?;
                 if row.is_some_and(|row| row.ended) {
                     return Ok(None);
                 }

@@ -247,8 +247,9 @@ impl Worker {
             }
             self.anchor().await?;
         }
-        self.context.machines.hibernate(&id).await?;
+        // The agent ends at once when nobody listens to it any more.
         self.detach().await;
+        self.context.machines.hibernate(&id).await?;
         let memory_kept = self.context.machines.promises().memory_kept_on_hibernate;
         self.report(Command::Hibernated { memory_kept }).await
     }

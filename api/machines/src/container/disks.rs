@@ -77,26 +77,32 @@ pub(super) fn remove(layout: &Layout, of: &BoxLayout) -> io::Result<()> {
             .deleted()
             .join(format!("{}.{:08x}", of.id, random()?));
     }
-    gone(std::fs::rename(&of.disks, &target))?;
-    sweep(layout)
+    match std::fs::rename(&of.disks, &target) {
+        Ok(()) => destroy(&target),
+        Err(e) => gone(Err(e)),
+    }
 }
 
-/// Removes disks that were taken out of sight, now or by a process that did not get to the end.
+/// Removes disks that were taken out of sight by a process that did not get to the end.
 pub(super) fn sweep(layout: &Layout) -> io::Result<()> {
     for entry in std::fs::read_dir(layout.deleted())? {
-        // `rm` and not `remove_dir_all`, which runs out of descriptors in a tree that is deep on purpose.
-        let mut command = Command::new("rm");
-        command
-            .args(["-rf", "--one-file-system", "--"])
-            .arg(entry?.path());
-        let output = program::run(command.stderr(Stdio::piped()), REMOVE_TIMEOUT)?;
-        if !output.status.success() {
-            return Err(io::Error::other(
-                String::from_utf8_lossy(&output.stderr).into_owned(),
-            ));
-        }
+        destroy(&entry?.path())?;
     }
     Ok(())
+}
+
+fn destroy(disks: &Path) -> io::Result<()> {
+    // `rm` and not `remove_dir_all`, which runs out of descriptors in a tree that is deep on purpose.
+    let mut command = Command::new("rm");
+    command.args(["-rf", "--one-file-system", "--"]).arg(disks);
+    let output = program::run(command.stderr(Stdio::piped()), REMOVE_TIMEOUT)?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        ))
+    }
 }
 
 /// Counts the bytes that the box's disks take.

@@ -34,6 +34,7 @@ conformance!(
     a_start_that_fails_leaves_a_stopped_box,
     an_init_that_cannot_run_ends_the_run,
     an_old_wake_reaches_nothing,
+    boxes_come_and_go_side_by_side,
     calls_side_by_side_for_one_box_end_in_one_run,
     delete_forgets_the_box,
     disks_survive_a_hibernation,

@@ -159,6 +159,20 @@ async fn a_box_outlives_a_killed_driver() {
     assert_eq!(leftovers(&data), Vec::<String>::new());
 }
 
+#[test]
+fn a_host_without_the_runtime_is_told_what_to_install() {
+    let folder = data_folder();
+    let ran = command(&folder.path().join("data"))
+        .env("PATH", "/nowhere")
+        .output()
+        .unwrap();
+    let error = String::from_utf8(ran.stderr).unwrap();
+    assert!(
+        error.contains("MissingProgram") && error.contains("apt-get install"),
+        "{error}"
+    );
+}
+
 fn spawn(data: &Path) -> Child {
     command(data).spawn().unwrap()
 }

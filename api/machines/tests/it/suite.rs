@@ -70,6 +70,25 @@ pub(crate) async fn calls_side_by_side_for_one_box_end_in_one_run(bench: &Bench)
     bench.run(&spec, USER, "true").await;
 }
 
+pub(crate) async fn boxes_come_and_go_side_by_side(bench: &Bench) {
+    let all: Vec<_> = (0..6)
+        .map(|number| {
+            let (machines, spec) = (bench.machines.clone(), spec(&format!("box-{number}"), "w1"));
+            tokio::spawn(async move {
+                for _ in 0..3 {
+                    machines.ensure(&spec).await?;
+                    machines.delete(&spec.box_id).await?;
+                }
+                Ok::<_, Error>(())
+            })
+        })
+        .collect();
+    for one in all {
+        one.await.unwrap().unwrap();
+    }
+    assert!(bench.machines.list().await.unwrap().is_empty());
+}
+
 pub(crate) async fn disks_survive_a_hibernation(bench: &Bench) {
     let first = bench.up("a", "w1").await;
     for (uid, file) in [
