@@ -193,10 +193,7 @@ async fn finish(
     while let Some(step) = steps.next().await? {
         match step.phase() {
             Phase::Done => return Ok(step),
-            Phase::FailedPhase => {
-                let failure = Failure::new(Exit::Failure, format!("it failed: {}", step.detail));
-                return Err(failure.advise("`cocoonbox boxes` shows the box, `cocoonbox down` and `cocoonbox up` restart the api, whose log is `run/api.log`"));
-            }
+            Phase::FailedPhase => return Err(operation_failure(&step.detail)),
             Phase::BackingUp | Phase::Creating | Phase::Moving | Phase::CleaningUp => {
                 let words = phase_words(step.phase());
                 let detail = if step.detail.is_empty() {
@@ -212,6 +209,24 @@ async fn finish(
         Exit::StreamBroke,
         "the operation's events ended before its end",
     ))
+}
+
+/// The detail of a failed operation is `REASON: words`.
+fn operation_failure(detail: &str) -> Failure {
+    let is_reason = |text: &str| {
+        text.contains('_')
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    let (reason, words) = match detail.split_once(": ") {
+        Some((reason, words)) if is_reason(reason) => (Some(reason.to_owned()), words),
+        _ => (None, detail),
+    };
+    let mut failure = Failure::new(Exit::Failure, words)
+        .advise("`cocoonbox ensure` tries again; the api's `run/api.log` has more");
+    failure.reason = reason;
+    failure
 }
 
 fn confirmed(ctx: &mut Context, found: &control::Box) -> Result<bool, Failure> {

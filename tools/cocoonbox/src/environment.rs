@@ -24,10 +24,11 @@ impl Environment {
                 .map(Secret::new),
             config_home: path("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
             data_home: path("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share")),
-            user: std::env::var("USER")
-                .ok()
-                .filter(|u| !u.is_empty())
-                .unwrap_or("admin".into()),
+            user: ["USER", "LOGNAME"]
+                .into_iter()
+                .filter_map(|name| std::env::var(name).ok())
+                .find(|name| !name.is_empty())
+                .unwrap_or_else(|| "admin".to_owned()),
         }
     }
 

@@ -70,7 +70,7 @@ async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Events(args) => events::events(ctx, args).await,
         Command::Audit => users::audit(ctx).await,
         Command::Usage => users::usage(ctx).await,
-        Command::Replay(command) => replay::replay(ctx, command),
+        Command::Replay(command) => replay::replay(ctx, command).await,
         Command::Completions(args) => topics::completions(&mut ctx.out, args),
         Command::Version => {
             let version = env!("CARGO_PKG_VERSION");

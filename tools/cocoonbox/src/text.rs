@@ -33,8 +33,11 @@ pub fn short(text: &str, width: usize) -> String {
     plain(&format!("{}…", kept.trim_end()))
 }
 
-/// A moment in UTC, to the millisecond.
+/// A moment in UTC, to the millisecond; 0 is one that nobody noted.
 pub fn moment(at_ms: i64) -> String {
+    if at_ms == 0 {
+        return "-".to_owned();
+    }
     let Ok(at) = OffsetDateTime::from_unix_timestamp_nanos(i128::from(at_ms) * 1_000_000) else {
         return format!("{at_ms} ms");
     };

@@ -2,7 +2,10 @@
 
 use std::{
     fs,
-    os::{fd::OwnedFd, unix::process::CommandExt},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::OpenOptionsExt, process::CommandExt},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -74,7 +77,11 @@ impl Process {
 pub(super) fn spawn(data: &Path, log_file: &Path, serve: &Serve) -> Result<Child, Failure> {
     let us = std::env::current_exe().map_err(|error| Failure::local("finding myself", &error))?;
     let program = find_program(&us)?;
-    let log = fs::File::options().create(true).append(true).open(log_file);
+    let log = fs::File::options()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(log_file);
     let log = log.and_then(|log| log.try_clone().map(|again| (log, again)));
     let (log, again) =
         log.map_err(|error| Failure::local(format!("opening `{}`", log_file.display()), &error))?;

@@ -35,17 +35,15 @@ async fn ensure_follows_the_operation_to_its_end() {
 #[tokio::test]
 async fn an_operation_that_fails_is_a_failure() {
     let fake = Fake::new();
-    fake.state().steps = vec![step(Phase::FailedPhase, "the disk is full")];
+    fake.state().steps = vec![step(Phase::FailedPhase, "MACHINE_FAILED: the disk is full")];
     let run = Program::new(fake.serve().await)
         .run(&["-q", "hibernate", "b1"])
         .await;
     assert_eq!((run.code, run.text().as_str()), (1, ""));
-    assert!(
-        run.stderr
-            .starts_with("error: it failed: the disk is full\n"),
-        "{}",
-        run.stderr
-    );
+    insta::assert_snapshot!(run.stderr, @"
+    error: the disk is full [MACHINE_FAILED]
+      `cocoonbox ensure` tries again; the api's `run/api.log` has more
+    ");
 }
 
 #[tokio::test]
@@ -75,7 +73,7 @@ async fn boxes_are_a_table_or_json() {
     let program = Program::new(fake.serve().await);
     insta::assert_snapshot!(program.run(&["boxes"]).await.text(), @"
     NAME         STATE    ID  ISOLATION  CREATED
-    main         RUNNING  b1             1970-01-01 00:00:00.000Z
+    main         RUNNING  b1             -
     experiments  FAILED   b2             2023-11-14 22:13:20.123Z  no memory
     ");
     insta::assert_snapshot!(program.run(&["--json", "boxes"]).await.text(), @r#"{"boxes":[{"id":"b1","state":"RUNNING","name":"main"},{"id":"b2","state":"FAILED","name":"experiments","failure":"no memory","created_at_ms":1700000000123}]}"#);

@@ -41,7 +41,7 @@ async fn every_event_once_whatever_breaks() {
         .collect();
     assert_eq!(keys, (1..=30).map(key).collect::<Vec<_>>());
     assert!(run.text().starts_with(
-        "log.0000000000000001.c0ffee00  1970-01-01 00:00:00.000Z  agent/a1  agent.prompt_received  prompt_id=p1 text=do it\n"
+        "log.0000000000000001.c0ffee00  -  agent/a1  agent.prompt_received  prompt_id=p1 text=do it\n"
     ));
 }
 
