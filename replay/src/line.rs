@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Write};
 
-use cocoonbox_events::{Kind, Payload, Recorded};
+use cocoonbox_events::{AgentEvent, BoxEvent, DirectoryEvent, ExecEvent, Kind, Payload, Recorded};
 use cocoonbox_proto::{
     json,
-    log::v1::{Actor, actor},
+    log::v1::{Actor, OutputSummary, actor},
 };
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -32,7 +32,7 @@ pub struct Line {
     /// Empty if it is not said.
     pub cause: String,
     pub erased: bool,
-    /// Canonical protobuf JSON; null if erased or not known to this build.
+    /// Protobuf JSON, see [`payload_json`]; null if erased or not known to this build.
     pub payload: Value,
 }
 
@@ -133,7 +133,7 @@ pub fn time_text(at_us: i64) -> String {
 
 /// Returns a payload as protobuf JSON, in its newest form; null if there is none to be had.
 ///
-/// Bytes that a program put out are shown as text, since nobody reads base64.
+/// Ids are in hex and output is text, where canonical JSON has base64.
 pub fn payload_json(event: &Recorded) -> Value {
     let (Some(kind), Some(body)) = (Kind::from_number(event.kind), &event.body) else {
         return Value::Null;
@@ -146,14 +146,50 @@ pub fn payload_json(event: &Recorded) -> Value {
             .and_then(|payload| json::render(kind.message(), &payload.encode().1))
     };
     let mut value = rendered.unwrap_or(Value::Null);
-    if kind == Kind::ExecOutputStreamed
-        && let Ok(Some(Payload::Exec(cocoonbox_events::ExecEvent::OutputStreamed(output)))) =
-            event.payload()
-        && let Some(data) = value.get_mut("data")
-    {
-        *data = Value::String(String::from_utf8_lossy(&output.data).into_owned());
+    if let Ok(Some(payload)) = event.payload() {
+        spell_bytes(&payload, &mut value);
     }
     value
+}
+
+/// Writes ids and hashes in hex and what a program put out as text: nobody reads base64.
+fn spell_bytes(payload: &Payload, value: &mut Value) {
+    let hex = |bytes: &[u8]| hex::encode(bytes);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let spelled: Vec<(&str, String)> = match payload {
+        Payload::Directory(DirectoryEvent::UserAdded(e)) => {
+            vec![("/account_log", hex(&e.account_log))]
+        }
+        Payload::Box(BoxEvent::Created(e)) => vec![("/box_log", hex(&e.box_log))],
+        Payload::Box(BoxEvent::LogAnchored(e)) => {
+            vec![("/box_log", hex(&e.box_log)), ("/chain", hex(&e.chain))]
+        }
+        Payload::Agent(AgentEvent::ApprovalRequested(e)) => {
+            vec![("/args_hash", hex(&e.args_hash))]
+        }
+        Payload::Exec(ExecEvent::OutputStreamed(e)) => vec![("/data", text(&e.data))],
+        Payload::Exec(ExecEvent::Exited(e)) => {
+            let (out, err) = (e.stdout.as_ref(), e.stderr.as_ref());
+            let kept = |summary: Option<&OutputSummary>| {
+                summary
+                    .map(|kept| (text(&kept.head), text(&kept.tail)))
+                    .unwrap_or_default()
+            };
+            let ((out_head, out_tail), (err_head, err_tail)) = (kept(out), kept(err));
+            vec![
+                ("/stdout/head", out_head),
+                ("/stdout/tail", out_tail),
+                ("/stderr/head", err_head),
+                ("/stderr/tail", err_tail),
+            ]
+        }
+        _ => Vec::new(),
+    };
+    for (path, spelled) in spelled {
+        if let Some(field) = value.pointer_mut(path) {
+            *field = Value::String(spelled);
+        }
+    }
 }
 
 fn actor_text(actor: Option<&Actor>) -> String {

@@ -277,10 +277,17 @@ impl Check {
 /// The aggregates of one log.
 #[derive(Default)]
 struct Folds {
-    /// `None`: has ended or is broken, what follows is not looked at.
-    streams: BTreeMap<StreamName, Option<Known>>,
+    streams: BTreeMap<StreamName, Slot>,
     broken: Vec<(u64, String)>,
     anchors: Vec<Anchor>,
+}
+
+enum Slot {
+    Live(Box<Known>),
+    /// Nothing can follow; its state, with all output that was kept, is let go.
+    Ended,
+    /// Reported once; what follows says nothing.
+    Broken,
 }
 
 impl Folds {
@@ -305,17 +312,30 @@ impl Folds {
                 };
                 self.streams
                     .entry(event.stream.clone())
-                    .or_insert(Some(known))
+                    .or_insert_with(|| Slot::Live(Box::new(known)))
             }
         };
-        let Some(known) = slot else { return };
+        let known = match slot {
+            Slot::Live(known) => known,
+            Slot::Broken => return,
+            Slot::Ended => {
+                let what = format!(
+                    "event {} of stream `{}` follows its end",
+                    event.pos, event.stream
+                );
+                self.broken.push((event.pos, what));
+                *slot = Slot::Broken;
+                return;
+            }
+        };
         match known.take(event) {
+            Ok(()) if known.has_ended() => *slot = Slot::Ended,
             Ok(()) => {}
             // Said by the walk already, or counted as unknown.
-            Err(Error::Decode { .. }) => *slot = None,
+            Err(Error::Decode { .. }) => *slot = Slot::Broken,
             Err(error) => {
                 self.broken.push((event.pos, error.to_string()));
-                *slot = None;
+                *slot = Slot::Broken;
             }
         }
     }
