@@ -144,7 +144,7 @@ fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
         }
         BoxEvent::Renamed(renamed) => row.name = renamed.name,
         BoxEvent::EnsureRequested(asked) => {
-            under_way(&mut row, State::Starting, asked.operation_id)
+            under_way(&mut row, State::Starting, asked.operation_id);
         }
         BoxEvent::WakeRequested(asked) => under_way(&mut row, State::Starting, asked.operation_id),
         BoxEvent::Starting(starting) => {

@@ -15,8 +15,8 @@ use standing::Standings;
 /// A doorbell can be lost; the logs are looked at this often anyway.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Keeps the views up to date. One per process; should two share a file, the checkpoints' compare
-/// and set lets only one of them move.
+/// Keeps the views up to date. One per [`Views`]; should two processes share a file, the checkpoints'
+/// compare and set lets only one of them move.
 pub struct Runner {
     store: Arc<dyn Store>,
     views: Views,
@@ -42,6 +42,14 @@ enum RunError {
 enum Left {
     Nothing,
     More,
+}
+
+/// What came of one transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fold {
+    Done,
+    /// Somebody else moved a checkpoint; nothing was done, and this log's standings are forgotten.
+    Contended,
 }
 
 impl Runner {
@@ -92,6 +100,7 @@ impl Runner {
     async fn load(&mut self) -> Result<(), RunError> {
         let logs: Vec<LogId> = self.store.logs().iter().map(|log| log.id).collect();
         self.standings = Standings::load(&self.views, &logs).await?;
+        self.views.ring();
         Ok(())
     }
 
@@ -141,7 +150,10 @@ impl Runner {
                 tracing::warn!(log = %log.id, pos, "log has another history, views are built again");
                 let fresh = self.fresh(log, 0).await?;
                 let work = Work::clear(log.clone(), other, fresh);
-                left = self.fold(work).await?.max_with(left);
+                left = Left::More;
+                if self.fold(work).await? == Fold::Contended {
+                    return Ok(left);
+                }
             }
             same.retain(|member| !self.standings.is_stopped(member));
             if same.is_empty() || is_at_tail {
@@ -172,13 +184,17 @@ impl Runner {
                 erasures,
                 fresh,
             };
-            left = self.fold(work).await?.max_with(left);
+            left = Left::More;
+            // Nothing that is believed of this log can be built on any more.
+            if self.fold(work).await? == Fold::Contended {
+                return Ok(left);
+            }
         }
         Ok(left)
     }
 
     /// Does the work in one transaction and takes over what came of it.
-    async fn fold(&mut self, work: Work) -> Result<Left, RunError> {
+    async fn fold(&mut self, work: Work) -> Result<Fold, RunError> {
         let log = work.log.id;
         let views = self.views.clone();
         let folded = self
@@ -187,19 +203,21 @@ impl Runner {
                 database.write(|connection| fold::fold(connection, views.projections(), work))
             })
             .await?;
-        match folded {
+        let fold = match folded {
             Folded::Moved(moved) => {
                 for (member, poison) in moved {
                     self.standings.take(&self.views, member, poison);
                 }
+                Fold::Done
             }
             Folded::Contended => {
                 tracing::info!(log = %log, "another runner keeps the same views");
                 self.standings.forget(log);
+                Fold::Contended
             }
-        }
+        };
         self.views.ring();
-        Ok(Left::More)
+        Ok(fold)
     }
 
     /// Where a projection stands that has seen nothing of a log.
@@ -216,12 +234,6 @@ impl Runner {
             .chain_at(log, pos)
             .await
             .map_err(|source| RunError::Read { log, source })
-    }
-}
-
-impl Left {
-    fn max_with(self, other: Self) -> Self {
-        if other == Self::More { other } else { self }
     }
 }
 

@@ -1,3 +1,8 @@
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests; an error here is a failed test"
+)]
+
 mod account_story;
 mod hostile;
 mod random;

@@ -45,7 +45,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0_u8..3, any::<u8>()).prop_map(|(id, tokens)| Step::Usage { id, tokens }),
         20 => (any::<bool>(), 0_u8..2, 0_u8..15, any::<u8>())
             .prop_map(|(log, id, kind, word)| Step::Agent { log, id, kind, word }),
-        2 => (0_u8..3, prop::collection::vec(0_u8..100, 1..4))
+        5 => (0_u8..3, prop::collection::vec(prop_oneof![0_u8..100, 80_u8..100], 1..3))
             .prop_map(|(log, at)| Step::Erase { log, at }),
         1 => Just(Step::Kill),
         1 => Just(Step::Restart),
@@ -95,7 +95,7 @@ fn box_event(kind: u8, operation: u8) -> B {
 
 fn agent_event(kind: u8, word: u8) -> A {
     let text = format!("word {word}");
-    let call_id = format!("c{}", word % 3);
+    let call_id = format!("c{}", word / 200);
     let tool_call_id = format!("t{}", word % 3);
     let approval_id = format!("ap{}", word % 2);
     match kind {
@@ -209,6 +209,8 @@ async fn play(steps: Vec<Step>) {
                 };
                 let tail = world.store.tail(log).unwrap().pos;
                 if tail > 0 {
+                    // What was never taken in cannot be left behind.
+                    world.settle().await;
                     let positions: Vec<u64> = at
                         .iter()
                         .map(|percent| 1 + tail * u64::from(*percent) / 100)
@@ -217,11 +219,11 @@ async fn play(steps: Vec<Step>) {
                 }
             }
             Step::Kill => {
-                world.kill();
+                world.kill().await;
                 world.start();
             }
             Step::Restart => {
-                world.kill();
+                world.kill().await;
                 world.views = Views::open(&world.path()).unwrap();
                 world.start();
             }

@@ -41,6 +41,9 @@ impl World {
     }
 
     pub(crate) fn idle_with(projections: Vec<Box<dyn Projection>>) -> Self {
+        let _ = tracing_subscriber::fmt()
+            .with_writer(std::io::stderr)
+            .try_init();
         let dir = TempDir::new().unwrap();
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
         let store = Arc::new(MemoryStore::new(clock.clone(), Arc::new(SystemIds)));
@@ -65,10 +68,11 @@ impl World {
         self.runner = Some(tokio::spawn(runner.run(self.stop.clone())));
     }
 
-    /// Drops the runner where it stands.
-    pub(crate) fn kill(&mut self) {
+    /// Drops the runner where it stands. What it does with the file goes on behind its back.
+    pub(crate) async fn kill(&mut self) {
         if let Some(runner) = self.runner.take() {
             runner.abort();
+            assert!(runner.await.is_err_and(|error| error.is_cancelled()));
         }
     }
 
