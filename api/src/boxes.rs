@@ -10,7 +10,9 @@ use std::{
 };
 
 use cocoonbox_commands::boxes::{self, Command};
-use cocoonbox_events::{CommandId, Fold, Ids, LogId, Meta, OffsetKey, Store, StreamName};
+use cocoonbox_events::{
+    CommandId, Fold, Ids, LogId, LogKind, Meta, NewLog, OffsetKey, Store, StreamName,
+};
 use cocoonbox_machines::{BoxId, machine};
 use cocoonbox_projections::{BoxRow, Views, ViewsError};
 use cocoonbox_proto::control::v1::{
@@ -123,6 +125,7 @@ impl boxes_server::Boxes for Boxes {
         let key = self
             .execute(log, &box_id, &ensure, command, &caller)
             .await?;
+        self.open_replica(&user, log, &box_id).await?;
         self.answer(&user, &box_id, key).await.map(Response::new)
     }
 
@@ -298,6 +301,30 @@ impl Boxes {
         let executed = fold.execute(&*self.store, command, &meta, digest).await;
         let executed = executed.map_err(|error| status::from_execute(error, rejected))?;
         Ok(executed.key)
+    }
+
+    /// Opens the replica of a box's log, so that the log can be followed before the box has written.
+    async fn open_replica(&self, user: &str, log: LogId, box_id: &str) -> Result<(), Status> {
+        let stream = StreamName::new(format!("box/{box_id}"))
+            .map_err(|e| status::bad_field("box_id", e.to_string()))?;
+        let mut fold = Fold::<boxes::State>::new(log, stream);
+        fold.refresh(&*self.store)
+            .await
+            .map_err(|error| status::internal(&error))?;
+        let Some(id) = fold.state.box_log else {
+            return Ok(());
+        };
+        let replica = NewLog {
+            id,
+            kind: LogKind::Box,
+            owner: user.to_owned(),
+            parent: None,
+        };
+        self.store
+            .open(replica)
+            .await
+            .map(|_| ())
+            .map_err(status::from_append)
     }
 
     async fn answer(&self, user: &str, id: &str, key: OffsetKey) -> Result<BoxMessage, Status> {

@@ -70,11 +70,6 @@ impl Session for Replica {
     async fn events(&self, request: Request<EventsRequest>) -> Result<Response<Events>, Status> {
         let log = self.log(&request).await?;
         let request = request.into_inner();
-        let known = self.store.tail(log).is_ok();
-        if !known && request.from_offset.is_empty() && request.no_follow {
-            // The box has not started yet: its history is empty.
-            return Ok(Response::new(Box::pin(futures::stream::empty())));
-        }
         let selection = Selection {
             log,
             from: request.from_offset,

@@ -86,3 +86,41 @@ where
         self.inner.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http::Request;
+    use http_body_util::StreamBody;
+    use hyper::body::Incoming;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_came_before_a_cut_is_written_before_it() {
+        let (mut near, far) = tokio::io::duplex(4096);
+        let service = service_fn(|_request: Request<Incoming>| async {
+            // The data and the error are there at the same moment.
+            let frames: [Result<Frame<Bytes>, BoxError>; 2] = [
+                Ok(Frame::data(Bytes::from_static(b"the last words"))),
+                Err("cut".into()),
+            ];
+            let body = StreamBody::new(futures::stream::iter(frames));
+            Ok::<_, Infallible>(Response::new(Cut::new(body)))
+        });
+        let server = hyper::server::conn::http1::Builder::new();
+        let served = tokio::spawn(server.serve_connection(TokioIo::new(far), service));
+        near.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        near.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.contains("the last words"), "{answer}");
+        assert!(!answer.contains("\r\n0\r\n"), "it has no end: {answer}");
+        assert!(served.await.unwrap().is_err());
+    }
+}
