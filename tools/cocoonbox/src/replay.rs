@@ -124,7 +124,7 @@ fn verdict(logs: &Logs, report: &VerifyReport) -> String {
         (report.unknown, "of unknown kind"),
     ] {
         if count > 0 {
-            line.push_str(&format!(", {count} {word}"));
+            line.extend([format!(", {count} {word}")]);
         }
     }
     line
@@ -284,7 +284,7 @@ async fn two_logs(
         Diff::Parts { pos, a, b } => {
             let side = |line: &Option<Box<cocoonbox_replay::Line>>| {
                 line.as_ref()
-                    .map_or("(ended)".to_owned(), |line| line.to_string())
+                    .map_or("(ended)".to_owned(), ToString::to_string)
             };
             format!("they part at {pos}\n- {}\n+ {}", side(a), side(b))
         }

@@ -9,6 +9,7 @@ mod fake;
 mod follow;
 mod help;
 mod program;
+mod replay;
 mod send;
 mod up;
 mod users;
