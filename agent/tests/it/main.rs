@@ -1,0 +1,13 @@
+//! The agent as real processes on temporary folders, with a scripted model behind a plain door.
+
+mod cancel;
+mod crash;
+mod credentials;
+mod door;
+mod execs;
+mod files;
+mod pipes;
+mod quiesce;
+mod trees;
+mod turns;
+mod world;
