@@ -41,9 +41,6 @@ impl World {
     }
 
     pub(crate) fn idle_with(projections: Vec<Box<dyn Projection>>) -> Self {
-        let _ = tracing_subscriber::fmt()
-            .with_writer(std::io::stderr)
-            .try_init();
         let dir = TempDir::new().unwrap();
         let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
         let store = Arc::new(MemoryStore::new(clock.clone(), Arc::new(SystemIds)));
