@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use cocoonbox_proto::agent::v1::{TranscriptItem, TranscriptRequest};
+use cocoonbox_proto::{
+    agent::v1::{TranscriptItem, TranscriptRequest},
+    log::v1::Event,
+};
 
 use crate::{
     Events, Installation, User,
@@ -63,6 +66,17 @@ impl TheBox {
         Events::of_box(&self.user, &self.id, from, streams)
     }
 
+    /// Reads the box log up to `key` and everything behind it that is there. What the box has just answered
+    /// with may arrive in its log a moment later.
+    pub async fn events_with(&self, key: &str, streams: &[&str]) -> Vec<Event> {
+        let arrived = self.events(key, &[]).all().await;
+        arrived.unwrap_or_else(|status| panic!("events from `{key}`: {status:?}"));
+        self.events("", streams)
+            .all()
+            .await
+            .expect("the log can be read")
+    }
+
     /// Reads the transcript of the agent `main`, all pages.
     pub async fn transcript(&self) -> Vec<TranscriptItem> {
         let mut items = Vec::new();
@@ -99,10 +113,8 @@ impl TheBox {
 
     /// The agent's loop.
     pub fn agent(&self) -> Option<Process> {
-        let serves = |process: &Process| process.command.split(' ').any(|word| word == "serve");
-        self.processes_with("cocoonbox-agent")
-            .into_iter()
-            .find(serves)
+        let serves = |process: &Process| process.command.split(' ').nth(1) == Some("serve");
+        self.processes().into_iter().find(serves)
     }
 
     /// Process 1 of the box.

@@ -151,6 +151,15 @@ impl Installation {
         channel(self.port)
     }
 
+    /// A connection of its own on which the api may be only so many bytes ahead of what is read.
+    pub fn narrow_channel(&self, window_bytes: u32) -> Channel {
+        Endpoint::from_shared(format!("http://127.0.0.1:{}", self.port))
+            .expect("a valid address")
+            .initial_stream_window_size(window_bytes)
+            .initial_connection_window_size(window_bytes)
+            .connect_lazy()
+    }
+
     pub fn model(&self) -> &Server {
         &self.model
     }

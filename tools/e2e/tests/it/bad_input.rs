@@ -210,7 +210,7 @@ fn odd_texts_in_every_field_of_a_box() {
             let odd = || text.to_owned();
             // As an argument it arrives as it is, or is refused where no program could be given it.
             let outcome = the_box.exec(start(&["printf", "%s", text])).await;
-            if let Some(ran) = typed(&what, outcome)
+            if let Some(ran) = typed(&format!("argument: {what}"), outcome)
                 && ran.exited.reason() == Reason::Exited
             {
                 assert_eq!((ran.out().as_str(), ran.code()), (text, 0), "{what}");
@@ -222,7 +222,7 @@ fn odd_texts_in_every_field_of_a_box() {
                     ..argv.clone()
                 })
                 .await;
-            typed(&what, outcome);
+            typed(&format!("cwd: {what}"), outcome);
             let env = [(odd(), odd())].into();
             typed(
                 &what,
@@ -247,24 +247,30 @@ fn odd_texts_in_every_field_of_a_box() {
                 signal: 9,
             };
             let mut session = user.session(&the_box.id);
-            assert!(typed(&what, session.signal_exec(signal).await).is_none());
+            assert!(typed(&format!("env: {what}"), session.signal_exec(signal).await).is_none());
             let mut agents = user.agents(&the_box.id);
             let send = SendRequest {
                 agent_id: odd(),
                 prompt: "hi".into(),
                 ..Default::default()
             };
-            typed(&what, agents.send(send).await);
+            typed(&format!("exec id: {what}"), agents.send(send).await);
             let transcript = TranscriptRequest {
                 page_token: odd(),
                 ..Default::default()
             };
-            typed(&what, agents.transcript(transcript).await);
+            typed(
+                &format!("signal: {what}"),
+                agents.transcript(transcript).await,
+            );
             let transcript = TranscriptRequest {
                 agent_id: odd(),
                 ..Default::default()
             };
-            typed(&what, agents.transcript(transcript).await);
+            typed(
+                &format!("agent id: {what}"),
+                agents.transcript(transcript).await,
+            );
             let model = ModelChoice {
                 wire: 99,
                 model: odd(),
@@ -275,7 +281,7 @@ fn odd_texts_in_every_field_of_a_box() {
                 model: Some(model),
                 ..Default::default()
             };
-            typed(&what, agents.create(create).await);
+            typed(&format!("page token: {what}"), agents.create(create).await);
             assert_eq!(the_box.sh("echo alive").await, "alive\n");
             alive(&installation, &user, pid).await;
         }

@@ -202,7 +202,7 @@ impl Victim {
         the_box.send(prompt).await.assert_done();
         let account = cocoonbox_e2e::Events::of_account(&user, "", &[]);
         let account = account.all().await.expect("readable");
-        let events = the_box.events("", &[]).all().await.expect("readable");
+        let events = the_box.events_with(&ran.keys[0], &[]).await;
         Self {
             operation_id: ended.expect("an operation").operation_id,
             exec_id: ran.exec_id,
@@ -484,7 +484,7 @@ fn the_edge_and_only_the_edge_speaks_to_the_agent() {
         let needle = &ada.user.token;
         let (head, tail) = needle.split_at(8);
         let search = format!(
-            "a={head}; grep -rIl --devices=skip \"$a{tail}\" /run /tmp /var /etc 2>/dev/null; true"
+            "a={head}; grep -rIl --devices=skip \"${{a}}{tail}\" /run /tmp /var /etc 2>/dev/null; true"
         );
         assert_eq!(ada.the_box.sh(&search).await, "");
     });

@@ -249,7 +249,7 @@ async fn no_key_in_the_box(the_box: &TheBox) {
     // The needle is put together in the box, so that it does not find itself.
     let (head, tail) = MODEL_KEY.split_at(10);
     let search = format!(
-        "a={head}; grep -rIl --devices=skip \"$a{tail}\" /etc /home /opt /root /run /srv /tmp \
+        "a={head}; grep -rIl --devices=skip \"${{a}}{tail}\" /etc /home /opt /root /run /srv /tmp \
          /usr/local /var /workspace /dev/shm 2>/dev/null || true"
     );
     assert_eq!(the_box.sh(&search).await, "");
