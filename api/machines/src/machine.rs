@@ -101,7 +101,8 @@ pub trait Machines: Send + Sync + 'static {
     /// if it runs for another, that run is stopped first. Disks are created when absent and kept else.
     ///
     /// Success says that the agent was started, not that it answers: [`dial`](Self::dial) until it does, and
-    /// [`wait`](Self::wait) tells if it ended. The agent must be PID 1: it reaps, and it stops on SIGTERM.
+    /// [`wait`](Self::wait) tells if it ended. The agent must be PID 1: it reaps, and it stops on SIGTERM, which may
+    /// come more than once.
     async fn ensure(&self, spec: &Spec) -> Result<Machine, Error>;
 
     /// Returns the machine, or `None` where no disks of it exist.

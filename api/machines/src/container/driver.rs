@@ -225,9 +225,7 @@ impl Driver {
     fn stop(&self, of: &BoxLayout) -> Result<(), Error> {
         let doing = "stop the box's init";
         if let Some(init) = self.init(of)? {
-            let asked = init
-                .signal(Signal::TERM)
-                .and_then(|()| init.ended_within(self.grace));
+            let asked = init.ask_to_stop(self.grace);
             if !asked.map_err(during(of, doing))? {
                 tracing::info!(r#box = %of.id, "did not stop by itself");
                 let killed = init

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,9 @@ use super::cgroup::Cgroup;
 use super::layout::{BoxLayout, gone, replace};
 use super::program::ends_within;
 use crate::WakeId;
+
+/// How often an init that cannot hear yet is asked to stop.
+const ASK_STEP: Duration = Duration::from_millis(20);
 
 /// `wake.json`. Written when nothing runs, so whatever runs was started for what it says.
 #[derive(Serialize, Deserialize)]
@@ -73,6 +76,38 @@ impl Init {
 
     pub(super) fn ended_within(&self, timeout: Duration) -> io::Result<bool> {
         ends_within(&self.handle, timeout)
+    }
+
+    /// Sends SIGTERM and waits; `false` if init still runs after `grace`.
+    ///
+    /// A signal that a PID 1 has no handler for is dropped, so one that came up just now is asked again
+    /// until it can hear.
+    pub(super) fn ask_to_stop(&self, grace: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + grace;
+        loop {
+            let heard = self.hears_term();
+            self.signal(Signal::TERM)?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let ended = self.ended_within(if heard { left } else { left.min(ASK_STEP) })?;
+            if ended || heard || left.is_zero() {
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// Whether SIGTERM has a handler, or is kept for one that reads it from a descriptor.
+    fn hears_term(&self) -> bool {
+        let path = format!("/proc/{}/status", self.pid.as_raw_nonzero());
+        let Ok(status) = std::fs::read_to_string(path) else {
+            return false;
+        };
+        let masks = status.lines().filter_map(|line| {
+            line.strip_prefix("SigCgt:")
+                .or_else(|| line.strip_prefix("SigBlk:"))
+        });
+        masks
+            .filter_map(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .any(|mask| mask & (1 << (Signal::TERM.as_raw() - 1)) != 0)
     }
 
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
