@@ -20,6 +20,7 @@ mod decide;
 mod evolve;
 mod next;
 mod reply;
+mod report;
 mod state;
 pub mod tools;
 mod turn;

@@ -14,11 +14,12 @@ pub const PROMPT_BYTES_MAX: usize = 200 * 1024;
 pub const QUEUE_PROMPTS_MAX: usize = 64;
 /// Longest chunk of streamed output: the house limit for coalesced output.
 pub const CHUNK_BYTES_MAX: usize = 16 * 1024;
-/// Longest reply, all blocks together. Four times what a model writes at its usual output limit.
+/// Longest reply, all blocks together: four times what a model writes at its usual output limit. A
+/// longer one counts as a failed call.
 pub const REPLY_BYTES_MAX: usize = 240 * 1024;
 /// Chunks in one command: an append takes 256 events.
 pub const CHUNKS_MAX: usize = 64;
-/// Longest tool result. The loop cuts long ones far below this.
+/// Longest tool result. The loop cuts long ones far below this; what comes longer is cut here.
 pub const CONTENT_BYTES_MAX: usize = 200 * 1024;
 
 #[derive(Clone, Debug, PartialEq)]

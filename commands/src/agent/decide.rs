@@ -1,37 +1,27 @@
 //! From commands to events.
 
-use std::collections::BTreeMap;
-
 use cocoonbox_events::AgentEvent;
 use cocoonbox_proto::log::v1::{
-    self as log, AgentModelFailed, AgentModelReplied, Effect, agent_model_failed::Reason,
-    agent_output_streamed::Part, agent_tool_finished::Outcome,
+    self as log, AgentModelFailed, AgentModelReplied, agent_tool_finished::Outcome,
 };
 
 use super::{
-    command::{
-        CHUNK_BYTES_MAX, CHUNKS_MAX, CONTENT_BYTES_MAX, Chunk, Command, PROMPT_BYTES_MAX,
-        QUEUE_PROMPTS_MAX, REPLY_BYTES_MAX, Rejection,
-    },
+    command::{Command, PROMPT_BYTES_MAX, QUEUE_PROMPTS_MAX, Rejection},
     next::Due,
-    reply,
+    report::{self, bounded, finished},
     state::{Life, STEPS_DEFAULT, State},
     tools,
-    turn::{Partial, Stage, ToolUse, Turn, UseState},
+    turn::{ToolUse, UseState},
 };
 use crate::name::check_label;
 
 /// Events in one step: an append takes 256.
 const STEP_EVENTS_MAX: usize = 100;
-/// Details are for people; a vendor's error page is not.
-const DETAIL_BYTES_MAX: usize = 4 * 1024;
 
 const CANCELLED: &str = "not run: the turn was cancelled";
-const INTERRUPTED: &str = "the agent was restarted while this ran: whether it took effect is not \
-                           known. Look at the state of things before doing it again.";
 const DENIED: &str = "not run: a person denied this call";
 
-type Decision = Result<Vec<AgentEvent>, Rejection>;
+pub(super) type Decision = Result<Vec<AgentEvent>, Rejection>;
 
 pub(super) fn decide(state: &State, command: &Command) -> Decision {
     if let Command::Create {
@@ -72,7 +62,7 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             call_id,
             approval_id,
         } => advance(state, turn_id, call_id, approval_id),
-        Command::Streamed { call_id, chunks } => streamed(state, call_id, chunks),
+        Command::Streamed { call_id, chunks } => report::streamed(state, call_id, chunks),
         Command::Replied {
             call_id,
             blocks,
@@ -81,16 +71,15 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             usage,
             vendor_request_id,
         } => {
-            calling(state, call_id)?;
-            fits("reply", reply::bytes(blocks), REPLY_BYTES_MAX)?;
-            Ok(vec![AgentEvent::ModelReplied(AgentModelReplied {
+            let of = AgentModelReplied {
                 call_id: call_id.clone(),
-                blocks: reply::with_unique_ids(&state.tool_ids, call_id, blocks),
+                blocks: blocks.clone(),
                 stop: (*stop).into(),
-                vendor_stop: bounded(vendor_stop),
+                vendor_stop: vendor_stop.clone(),
                 usage: Some(*usage),
-                vendor_request_id: bounded(vendor_request_id),
-            })])
+                vendor_request_id: vendor_request_id.clone(),
+            };
+            report::replied(state, of)
         }
         Command::ModelFailed {
             call_id,
@@ -99,28 +88,28 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             retryable,
             retry_after_ms,
         } => {
-            calling(state, call_id)?;
-            Ok(vec![AgentEvent::ModelFailed(AgentModelFailed {
+            let of = AgentModelFailed {
                 call_id: call_id.clone(),
                 reason: (*reason).into(),
-                detail: bounded(detail),
+                detail: detail.clone(),
                 retryable: *retryable,
                 retry_after_ms: *retry_after_ms,
-            })])
+            };
+            report::model_failed(state, of)
         }
         Command::ToolFinished {
             tool_call_id,
             outcome,
             content,
             exec_id,
-        } => tool_finished(state, tool_call_id, *outcome, content, exec_id),
+        } => report::tool_finished(state, tool_call_id, *outcome, content, exec_id),
         Command::Approve {
             approval_id,
             allowed,
             comment,
         } => approve(state, approval_id, *allowed, comment),
         Command::Cancel { turn_id } => cancel(state, turn_id),
-        Command::Restarted => Ok(restarted(state)),
+        Command::Restarted => Ok(report::restarted(state)),
     }
 }
 
@@ -233,88 +222,6 @@ fn advance(state: &State, turn_id: &str, call_id: &str, approval_id: &str) -> De
     })
 }
 
-fn streamed(state: &State, call_id: &str, chunks: &[Chunk]) -> Decision {
-    let partial = calling(state, call_id)?;
-    fits("chunks", chunks.len(), CHUNKS_MAX)?;
-    let mut seen: BTreeMap<u32, (Part, u64)> = BTreeMap::new();
-    let mut events = Vec::new();
-    for chunk in chunks {
-        fits("text", chunk.text.len(), CHUNK_BYTES_MAX)?;
-        if chunk.part == Part::Unspecified {
-            return Err(Rejection::Empty { field: "part" });
-        }
-        let before = partial
-            .blocks
-            .get(&chunk.block)
-            .map(|block| (block.part, block.bytes));
-        let known = seen.get(&chunk.block).copied().or(before);
-        let (part, bytes) = known.unwrap_or((chunk.part, 0));
-        if part != chunk.part {
-            return Err(Rejection::ChunkPart { block: chunk.block });
-        }
-        if chunk.offset != bytes {
-            let (block, expected, found) = (chunk.block, bytes, chunk.offset);
-            return Err(Rejection::ChunkOffset {
-                block,
-                expected,
-                found,
-            });
-        }
-        if chunk.text.is_empty() {
-            continue;
-        }
-        seen.insert(chunk.block, (part, bytes + chunk.text.len() as u64));
-        events.push(AgentEvent::OutputStreamed(log::AgentOutputStreamed {
-            call_id: call_id.to_owned(),
-            block: chunk.block,
-            part: chunk.part.into(),
-            offset: chunk.offset,
-            text: chunk.text.clone(),
-        }));
-    }
-    Ok(events)
-}
-
-fn tool_finished(
-    state: &State,
-    tool_call_id: &str,
-    outcome: Outcome,
-    content: &str,
-    exec_id: &str,
-) -> Decision {
-    match outcome {
-        Outcome::Ok | Outcome::Error | Outcome::Interrupted | Outcome::Cancelled => {}
-        Outcome::Unspecified | Outcome::Denied => return Err(Rejection::BadOutcome),
-    }
-    fits("content", content.len(), CONTENT_BYTES_MAX)?;
-    let uses = state.turn.as_ref().map(Turn::uses).unwrap_or_default();
-    let tool_call_id = tool_call_id.to_owned();
-    let Some(tool) = uses.iter().find(|tool| tool.tool_call_id == tool_call_id) else {
-        return Err(if state.tool_ids.contains(&tool_call_id) {
-            Rejection::ToolFinished { tool_call_id }
-        } else {
-            Rejection::UnknownTool { tool_call_id }
-        });
-    };
-    match &tool.state {
-        UseState::Called => Ok(vec![AgentEvent::ToolFinished(log::AgentToolFinished {
-            tool_call_id,
-            outcome: outcome.into(),
-            content: content.to_owned(),
-            exec_id: exec_id.to_owned(),
-        })]),
-        UseState::Finished {
-            outcome: before,
-            content: told,
-        } if *before == outcome && told == content => Ok(Vec::new()),
-        UseState::Finished { .. } => Err(Rejection::ToolFinished { tool_call_id }),
-        UseState::Waiting
-        | UseState::Asked { .. }
-        | UseState::Allowed
-        | UseState::Denied { .. } => Err(Rejection::ToolNotStarted { tool_call_id }),
-    }
-}
-
 fn approve(state: &State, approval_id: &str, allowed: bool, comment: &str) -> Decision {
     let approval_id = approval_id.to_owned();
     let Some(turn) = &state.turn else {
@@ -360,27 +267,6 @@ fn cancel(state: &State, turn_id: &str) -> Decision {
     }
 }
 
-fn restarted(state: &State) -> Vec<AgentEvent> {
-    let Some(turn) = &state.turn else {
-        return Vec::new();
-    };
-    match &turn.stage {
-        Stage::Calling { call_id, .. } => vec![AgentEvent::ModelFailed(AgentModelFailed {
-            call_id: call_id.clone(),
-            reason: Reason::AgentRestarted.into(),
-            detail: String::new(),
-            retryable: true,
-            retry_after_ms: 0,
-        })],
-        Stage::Tools { uses, .. } => uses
-            .iter()
-            .filter(|tool| tool.state == UseState::Called && tool.effect != Effect::ReadOnly)
-            .map(|tool| finished(tool, Outcome::Interrupted, INTERRUPTED.to_owned()))
-            .collect(),
-        Stage::CallDue { .. } | Stage::EndDue { .. } => Vec::new(),
-    }
-}
-
 fn turn_started(state: &State, turn_id: &str) -> Result<AgentEvent, Rejection> {
     fresh(state, "turn_id", turn_id)?;
     Ok(AgentEvent::TurnStarted(log::AgentTurnStarted {
@@ -406,33 +292,6 @@ fn step(
         .collect()
 }
 
-fn finished(tool: &ToolUse, outcome: Outcome, content: String) -> AgentEvent {
-    AgentEvent::ToolFinished(log::AgentToolFinished {
-        tool_call_id: tool.tool_call_id.clone(),
-        outcome: outcome.into(),
-        content,
-        exec_id: String::new(),
-    })
-}
-
-fn denied(tool: &ToolUse, comment: &str) -> AgentEvent {
-    let content = if comment.is_empty() {
-        DENIED.to_owned()
-    } else {
-        format!("{DENIED}: {comment}")
-    };
-    finished(tool, Outcome::Denied, content)
-}
-
-fn calling<'a>(state: &'a State, call_id: &str) -> Result<&'a Partial, Rejection> {
-    match state.partial() {
-        Some((under_way, partial)) if under_way == call_id => Ok(partial),
-        _ => Err(Rejection::CallNotOut {
-            call_id: call_id.to_owned(),
-        }),
-    }
-}
-
 fn open(state: &State) -> Result<(), Rejection> {
     match state.life {
         Life::Absent => Err(Rejection::NotFound),
@@ -450,7 +309,16 @@ fn fresh(state: &State, field: &'static str, id: &str) -> Result<(), Rejection> 
     }
 }
 
-fn not_empty(field: &'static str, value: &str) -> Result<(), Rejection> {
+fn denied(tool: &ToolUse, comment: &str) -> AgentEvent {
+    let content = if comment.is_empty() {
+        DENIED.to_owned()
+    } else {
+        format!("{DENIED}: {comment}")
+    };
+    finished(tool, Outcome::Denied, content)
+}
+
+pub(super) fn not_empty(field: &'static str, value: &str) -> Result<(), Rejection> {
     if value.is_empty() {
         Err(Rejection::Empty { field })
     } else {
@@ -458,18 +326,10 @@ fn not_empty(field: &'static str, value: &str) -> Result<(), Rejection> {
     }
 }
 
-fn fits(field: &'static str, size: usize, max: usize) -> Result<(), Rejection> {
+pub(super) fn fits(field: &'static str, size: usize, max: usize) -> Result<(), Rejection> {
     if size > max {
         Err(Rejection::TooLarge { field, size, max })
     } else {
         Ok(())
     }
-}
-
-fn bounded(detail: &str) -> String {
-    let mut end = detail.len().min(DETAIL_BYTES_MAX);
-    while !detail.is_char_boundary(end) {
-        end -= 1;
-    }
-    detail[..end].to_owned()
 }

@@ -1,7 +1,7 @@
 //! Whole turns, told one event a line.
 
 use cocoonbox_commands::agent::{
-    ATTEMPTS_MAX, Chunk, Command, Entry, Mood, Next, Rejection, State, tools,
+    ATTEMPTS_MAX, CONTENT_BYTES_MAX, Chunk, Command, Entry, Mood, Next, Rejection, State, tools,
 };
 use cocoonbox_events::{AgentEvent, Aggregate};
 use cocoonbox_proto::log::v1::{
@@ -730,11 +730,6 @@ fn limits_and_wrong_reports_are_refused() {
         Ok(vec![]),
         "and also once it was taken up"
     );
-    let call_id = it.call_id();
-    assert!(matches!(
-        it.send(replied(&call_id, vec![text(&long)], StopReason::EndTurn)),
-        Err(Rejection::TooLarge { field: "reply", .. })
-    ));
     let first = it.call_id();
     it.reply(
         vec![tool("a", "shell"), tool("b", "shell")],
@@ -824,5 +819,34 @@ fn events_that_cannot_follow_are_illegal() {
     assert!(
         cut.evolve(&AgentEvent::ModelCalled(call)).is_err(),
         "a second attempt at nothing"
+    );
+}
+
+#[test]
+fn what_has_happened_is_never_refused_for_its_size() {
+    let mut it = Loop::new(ApprovalPolicy::ApproveAll, 0);
+    it.prompt("go");
+    it.settle();
+    it.reply(vec![tool("w", "shell")], StopReason::ToolUse);
+    it.settle();
+    let long = "ä".repeat(CONTENT_BYTES_MAX);
+    it.finish("w", &long);
+    it.finish("w", &long);
+    it.settle();
+    let Entry::ToolResults(results) = &it.state().conversation()[2] else {
+        panic!()
+    };
+    let content = results[0].content.clone();
+    assert!(content.len() <= CONTENT_BYTES_MAX);
+    assert!(
+        content.ends_with("of 409600 bytes are shown]"),
+        "{}",
+        &content[content.len() - 60..]
+    );
+    it.reply(vec![text(&long)], StopReason::EndTurn);
+    assert_eq!(it.settle(), Next::Idle);
+    assert!(
+        it.told()
+            .ends_with("model_failed GARBLED\nturn_ended FAILED")
     );
 }

@@ -19,7 +19,7 @@ pub(crate) struct Tampered {
 }
 
 impl Tampered {
-    pub(crate) fn new(
+    pub(crate) fn edited(
         below: &Arc<MemoryStore>,
         log: LogId,
         edit: impl Fn(&mut Vec<Recorded>) + Send + Sync + 'static,
@@ -38,7 +38,7 @@ impl Tampered {
         pos: u64,
         edit: impl Fn(&mut Recorded) + Send + Sync + 'static,
     ) -> Arc<dyn Store> {
-        Self::new(below, log, move |events| {
+        Self::edited(below, log, move |events| {
             for event in events.iter_mut().filter(|event| event.pos == pos) {
                 edit(event);
             }

@@ -95,14 +95,14 @@ async fn each_way_to_tamper_is_found_where_it_was_done() {
     );
 
     let store = Tampered::at(below, box_log(), 2, |event| {
-        event.stream = stream("agent/other")
+        event.stream = stream("agent/other");
     });
     assert_eq!(first_break(&store).await.pos, 2);
 
-    let store = Tampered::new(below, box_log(), |events| drop(events.remove(5)));
+    let store = Tampered::edited(below, box_log(), |events| drop(events.remove(5)));
     assert_eq!(first_break(&store).await.what, "position 7 where 6 follows");
 
-    let store = Tampered::new(below, box_log(), |events| events.truncate(7));
+    let store = Tampered::edited(below, box_log(), |events| events.truncate(7));
     let found = first_break(&store).await;
     assert_eq!(found.pos, 8);
     assert!(
@@ -120,8 +120,8 @@ async fn a_history_written_anew_with_all_links_ends_in_another_one() {
     let world = World::whole().await;
     let last = world.store.tail(box_log()).unwrap().pos;
     let genesis = world.store.chain_at(box_log(), 0).await.unwrap();
-    let store = Tampered::new(&world.memory, box_log(), move |events| {
-        rewrite(genesis, events)
+    let store = Tampered::edited(&world.memory, box_log(), move |events| {
+        rewrite(genesis, events);
     });
     let found = verify(&store, box_log())
         .await
@@ -152,7 +152,7 @@ fn rewrite(genesis: ChainHash, events: &mut [Recorded]) {
 async fn a_gap_in_a_stream_is_found_even_if_the_chain_fits() {
     let world = World::whole().await;
     let genesis = world.store.chain_at(box_log(), 0).await.unwrap();
-    let store = Tampered::new(&world.memory, box_log(), move |events| {
+    let store = Tampered::edited(&world.memory, box_log(), move |events| {
         events[3].seq += 1;
         rewrite(genesis, events);
     });
