@@ -29,9 +29,9 @@ impl Default for DoorLimits {
             lookups: 8,
             connect: Duration::from_secs(10),
             lookup: Duration::from_secs(5),
-            idle: Duration::from_mins(2),
+            idle: Duration::from_secs(120),
             header: Duration::from_secs(20),
-            connection_idle: Duration::from_mins(15),
+            connection_idle: Duration::from_secs(900),
         }
     }
 }

@@ -26,7 +26,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Between two pieces of an answer, and before the first. A large model may think for minutes before it
 /// answers a call that is not streamed; vendors give up after ten.
-const SILENCE_MAX: Duration = Duration::from_mins(10);
+const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
