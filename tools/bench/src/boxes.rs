@@ -1,0 +1,81 @@
+//! Boxes of a running api: how fast they come, what a relayed call costs, what they use.
+
+mod client;
+mod exec;
+mod lifecycle;
+mod memory;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+
+use crate::table::Table;
+use client::Api;
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Address of the api.
+    #[arg(long, env = "COCOONBOX_API", default_value = "http://127.0.0.1:8750")]
+    api: String,
+    /// A user's token.
+    #[arg(
+        long,
+        env = "COCOONBOX_TOKEN",
+        hide_env_values = true,
+        conflicts_with = "token_file"
+    )]
+    token: Option<String>,
+    /// A file with the token in it.
+    #[arg(long)]
+    token_file: Option<PathBuf>,
+    /// Boxes started, put to sleep, woken and deleted.
+    #[arg(long, default_value_t = 10)]
+    boxes: usize,
+    /// Calls for each latency.
+    #[arg(long, default_value_t = 200)]
+    calls: usize,
+    /// Bytes sent through a pipe and back, in MiB.
+    #[arg(long, default_value_t = 256)]
+    pipe_mib: u64,
+    /// Empties the page cache before each cold start; needs root, and slows the whole machine down.
+    #[arg(long)]
+    drop_caches: bool,
+    /// Process id of the api, where several run on this host.
+    #[arg(long)]
+    api_pid: Option<u32>,
+}
+
+pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Table>> {
+    let token = match (&options.token, &options.token_file) {
+        (Some(token), _) => token.clone(),
+        (None, Some(file)) => std::fs::read_to_string(file)
+            .with_context(|| format!("reading the token from `{}`", file.display()))?,
+        (None, None) => anyhow::bail!("no token: give --token-file or set COCOONBOX_TOKEN"),
+    };
+    let api = Api::connect(&options.api, token.trim()).await?;
+    let mut made = Vec::new();
+    let measured = measure(options, &api, &mut made).await;
+    // Also after a failure: what was made here goes.
+    for id in &made {
+        if let Err(error) = api.delete(id).await {
+            eprintln!("box `{id}` is left behind: {error:#}");
+        }
+    }
+    measured
+}
+
+async fn measure(
+    options: &Options,
+    api: &Api,
+    made: &mut Vec<String>,
+) -> anyhow::Result<Vec<Table>> {
+    let lifecycle = lifecycle::run(api, options.boxes, options.drop_caches, made).await?;
+    let id = made
+        .first()
+        .context("no box was made: --boxes is 0")?
+        .clone();
+    let relay = exec::run(api, &id, options.calls, options.pipe_mib).await?;
+    let memory = memory::run(&id, options.api_pid);
+    Ok(vec![lifecycle, relay, memory])
+}

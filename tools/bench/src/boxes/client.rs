@@ -1,0 +1,175 @@
+//! Calls to the api.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use cocoonbox_proto::{
+    agent::v1::session_client::SessionClient,
+    control::v1::{
+        BoxRef, EnsureRequest, Flavor, Phase, WatchRequest, boxes_client::BoxesClient,
+        users_client::UsersClient,
+    },
+};
+use tonic::{
+    Request, Status,
+    metadata::{Ascii, MetadataValue},
+    service::{Interceptor, interceptor::InterceptedService},
+    transport::{Channel, Endpoint},
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// An operation that takes longer is not slow but stuck.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(120);
+
+#[derive(Clone)]
+pub(crate) struct Caller {
+    authorization: MetadataValue<Ascii>,
+    box_id: Option<MetadataValue<Ascii>>,
+}
+
+impl Interceptor for Caller {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        let metadata = request.metadata_mut();
+        metadata.insert("authorization", self.authorization.clone());
+        if let Some(id) = &self.box_id {
+            metadata.insert("box_id", id.clone());
+        }
+        Ok(request)
+    }
+}
+
+pub(crate) type Wire = InterceptedService<Channel, Caller>;
+
+pub(crate) struct Api {
+    channel: Channel,
+    caller: Caller,
+}
+
+impl Api {
+    pub(crate) async fn connect(address: &str, token: &str) -> anyhow::Result<Self> {
+        let channel = Endpoint::from_shared(address.to_owned())
+            .with_context(|| format!("address `{address}`"))?
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .connect()
+            .await
+            .with_context(|| format!("no api answers at {address}"))?;
+        let mut authorization: MetadataValue<Ascii> = format!("Bearer {token}")
+            .parse()
+            .context("the token has odd characters")?;
+        authorization.set_sensitive(true);
+        Ok(Self {
+            channel,
+            caller: Caller {
+                authorization,
+                box_id: None,
+            },
+        })
+    }
+
+    pub(crate) fn users(&self) -> UsersClient<Wire> {
+        UsersClient::with_interceptor(self.channel.clone(), self.caller.clone())
+    }
+
+    fn boxes(&self) -> BoxesClient<Wire> {
+        BoxesClient::with_interceptor(self.channel.clone(), self.caller.clone())
+    }
+
+    pub(crate) fn session(&self, id: &str) -> anyhow::Result<SessionClient<Wire>> {
+        let mut caller = self.caller.clone();
+        caller.box_id = Some(id.parse().context("the box id has odd characters")?);
+        Ok(SessionClient::with_interceptor(
+            self.channel.clone(),
+            caller,
+        ))
+    }
+
+    /// Creates or wakes a box and waits until it runs. Returns its id and how long it took. The id is
+    /// told to `known` as soon as it is there.
+    pub(crate) async fn ensure(
+        &self,
+        name: &str,
+        known: &mut Vec<String>,
+    ) -> anyhow::Result<(String, Duration)> {
+        let start = Instant::now();
+        let request = EnsureRequest {
+            flavor: Flavor::Core.into(),
+            box_id: String::new(),
+            name: name.to_owned(),
+            command_id: String::new(),
+        };
+        let found = self
+            .boxes()
+            .ensure(request)
+            .await
+            .context("Ensure")?
+            .into_inner();
+        if !known.contains(&found.id) {
+            known.push(found.id.clone());
+        }
+        self.wait(&found.operation_id).await?;
+        Ok((found.id, start.elapsed()))
+    }
+
+    pub(crate) async fn hibernate(&self, id: &str) -> anyhow::Result<Duration> {
+        let start = Instant::now();
+        let request = BoxRef {
+            box_id: id.to_owned(),
+            command_id: String::new(),
+        };
+        let operation = self
+            .boxes()
+            .hibernate(request)
+            .await
+            .context("Hibernate")?
+            .into_inner();
+        self.wait(&operation.id).await?;
+        Ok(start.elapsed())
+    }
+
+    pub(crate) async fn delete(&self, id: &str) -> anyhow::Result<Duration> {
+        let start = Instant::now();
+        let request = BoxRef {
+            box_id: id.to_owned(),
+            command_id: String::new(),
+        };
+        let operation = self
+            .boxes()
+            .delete(request)
+            .await
+            .context("Delete")?
+            .into_inner();
+        self.wait(&operation.id).await?;
+        Ok(start.elapsed())
+    }
+
+    /// Waits until an operation is done. Nothing to wait for if there is none.
+    async fn wait(&self, operation: &str) -> anyhow::Result<()> {
+        if operation.is_empty() {
+            return Ok(());
+        }
+        let following = async {
+            let request = WatchRequest {
+                operation_id: operation.to_owned(),
+                from_offset: String::new(),
+            };
+            let mut events = self
+                .boxes()
+                .watch_operation(request)
+                .await
+                .context("WatchOperation")?
+                .into_inner();
+            while let Some(event) = events.message().await.context("WatchOperation")? {
+                match event.phase() {
+                    Phase::Done => return Ok(()),
+                    Phase::FailedPhase => bail!("operation failed: {}", event.detail),
+                    Phase::BackingUp | Phase::Creating | Phase::Moving | Phase::CleaningUp => {}
+                }
+            }
+            bail!("the operation's stream ended without an ending")
+        };
+        tokio::time::timeout(OPERATION_TIMEOUT, following)
+            .await
+            .context("the operation takes too long")?
+    }
+}

@@ -1,0 +1,152 @@
+//! Calls and bytes through the edge into a box and back.
+
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use cocoonbox_proto::{
+    agent::v1::{
+        ExecRequest, ExecStart, HelloRequest, exec_request::Frame as Ask,
+        exec_response::Frame as Answer,
+    },
+    control::v1::WhoAmIRequest,
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::{
+    boxes::client::Api,
+    samples::{Samples, float},
+    table::Table,
+};
+
+/// What one frame of input may hold.
+const FRAME_BYTES: usize = 64 * 1024;
+/// Frames on their way into the connection.
+const FRAMES: usize = 16;
+
+pub(crate) async fn run(api: &Api, id: &str, calls: usize, mib: u64) -> anyhow::Result<Table> {
+    let mut table = Table::new("Through the edge", &["what", "p50", "p95", "samples"]);
+    let mut own = Samples::default();
+    let mut relayed = Samples::default();
+    let mut users = api.users();
+    let mut session = api.session(id)?;
+    // In turns, so that what else the machine does falls on both.
+    for _ in 0..calls {
+        let start = Instant::now();
+        users.who_am_i(WhoAmIRequest {}).await.context("WhoAmI")?;
+        own.push(start.elapsed());
+        let start = Instant::now();
+        session.hello(HelloRequest {}).await.context("Hello")?;
+        relayed.push(start.elapsed());
+    }
+    let mut exec = Samples::default();
+    for _ in 0..calls {
+        let start = Instant::now();
+        let argv = vec!["echo".to_owned(), "x".to_owned()];
+        let received = once(api, id, argv, false, 0).await?;
+        ensure!(received == 2, "echo gave {received} bytes, not 2");
+        exec.push(start.elapsed());
+    }
+    for (name, samples) in [
+        ("call that the api answers itself (WhoAmI)", &own),
+        ("call relayed into the box (Hello)", &relayed),
+        ("exec of `echo x`, recorded, until its exit", &exec),
+    ] {
+        let count = samples.len().to_string();
+        table.row(vec![
+            name.to_owned(),
+            samples.show(50),
+            samples.show(95),
+            count,
+        ]);
+    }
+    let bytes = mib * 1024 * 1024;
+    let start = Instant::now();
+    let received = once(api, id, vec!["cat".to_owned()], true, bytes).await?;
+    ensure!(
+        received == bytes,
+        "`cat` gave {received} bytes back of {bytes}"
+    );
+    let both_ways = float(mib) / start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let argv = ["head", "-c", &bytes.to_string(), "/dev/zero"]
+        .map(str::to_owned)
+        .to_vec();
+    let received = once(api, id, argv, true, 0).await?;
+    ensure!(received == bytes, "`head` gave {received} bytes of {bytes}");
+    let out = float(mib) / start.elapsed().as_secs_f64();
+    table.note(format!(
+        "Pipes of {mib} MiB: {out:.0} MiB/s out of the box, {both_ways:.0} MiB/s into it and back at the same time.",
+    ));
+    table.note(
+        "What the edge adds to a call is at most the difference of the first two lines: the box's own \
+         work is in it.",
+    );
+    Ok(table)
+}
+
+/// Runs a command to its end and returns how many bytes it wrote to its output.
+async fn once(
+    api: &Api,
+    id: &str,
+    argv: Vec<String>,
+    pipe: bool,
+    input_bytes: u64,
+) -> anyhow::Result<u64> {
+    let (frames, requests) = mpsc::channel(FRAMES);
+    let start = ExecStart {
+        argv,
+        pipe,
+        ..ExecStart::default()
+    };
+    frames
+        .send(ExecRequest {
+            frame: Some(Ask::Start(start)),
+        })
+        .await?;
+    let feeding = tokio::spawn(async move {
+        if !pipe {
+            // Kept open: the end of the requests is no end of the command.
+            frames.closed().await;
+            return;
+        }
+        let mut left = input_bytes;
+        while left > 0 {
+            let size = usize::try_from(left).map_or(FRAME_BYTES, |left| left.min(FRAME_BYTES));
+            left -= size as u64;
+            let frame = ExecRequest {
+                frame: Some(Ask::Stdin(vec![0; size])),
+            };
+            if frames.send(frame).await.is_err() {
+                return;
+            }
+        }
+        let end = ExecRequest {
+            frame: Some(Ask::StdinEof(true)),
+        };
+        if frames.send(end).await.is_ok() {
+            frames.closed().await;
+        }
+    });
+    let mut session = api.session(id)?;
+    let mut answers = session
+        .exec(ReceiverStream::new(requests))
+        .await
+        .context("Exec")?
+        .into_inner();
+    let mut received = 0;
+    while let Some(answer) = answers.message().await.context("Exec")? {
+        match answer.frame {
+            Some(Answer::Output(output)) => {
+                received += output.data.len() as u64 + output.skipped_bytes;
+            }
+            Some(Answer::Exited(exited)) => {
+                ensure!(exited.code == 0, "the command ended with {}", exited.code);
+                feeding.abort();
+                return Ok(received);
+            }
+            Some(Answer::Started(_)) | None => {}
+        }
+    }
+    bail!("the exec's stream ended without its exit")
+}
