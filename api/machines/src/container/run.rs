@@ -101,6 +101,10 @@ impl Init {
         let Ok(status) = std::fs::read_to_string(path) else {
             return false;
         };
+        // What the runtime does before it becomes the init would swallow the signal.
+        if status.starts_with("Name:\trunc:") {
+            return false;
+        }
         let masks = status.lines().filter_map(|line| {
             line.strip_prefix("SigCgt:")
                 .or_else(|| line.strip_prefix("SigBlk:"))
