@@ -173,14 +173,19 @@ async fn walk(
         first_break: None,
         took: Duration::ZERO,
     };
+    // A damaged row spoils the page that it is in; what is in front of it may be broken earlier.
+    let mut limit = PAGE_EVENTS_MAX;
     'log: while report.events < tail.pos {
-        let page = match store.read(log, report.events, PAGE_EVENTS_MAX).await {
+        let page = match store.read(log, report.events, limit).await {
             Ok(page) => page,
+            Err(ReadError::Damaged { pos, .. }) if pos > report.events + 1 && limit > 1 => {
+                let before = usize::try_from(pos - report.events - 1).unwrap_or(PAGE_EVENTS_MAX);
+                limit = before.min(limit - 1);
+                continue;
+            }
             Err(ReadError::Damaged { pos, what }) => {
-                report.first_break = Some(Break {
-                    pos,
-                    what: what.to_owned(),
-                });
+                let what = format!("the row is damaged: {what}");
+                report.first_break = Some(Break { pos, what });
                 break;
             }
             Err(source) => return Err(Error::Read { log, source }),

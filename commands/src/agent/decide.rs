@@ -154,7 +154,7 @@ fn prompt(state: &State, prompt_id: &str, text: &str) -> Decision {
     not_empty("prompt_id", prompt_id)?;
     not_empty("text", text.trim())?;
     fits("text", text.len(), PROMPT_BYTES_MAX)?;
-    if state.ids.contains(prompt_id) {
+    if state.prompt_ids.contains(prompt_id) {
         return Ok(Vec::new());
     }
     if state.queued.len() >= QUEUE_PROMPTS_MAX {

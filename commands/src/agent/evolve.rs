@@ -71,7 +71,7 @@ impl State {
 
     fn prompt_received(&mut self, event: &log::AgentPromptReceived) -> Option<()> {
         require(self.life == Life::Open)?;
-        require(self.ids.insert(event.prompt_id.clone()))?;
+        require(self.prompt_ids.insert(event.prompt_id.clone()))?;
         let (prompt_id, text) = (event.prompt_id.clone(), event.text.clone());
         self.queued.push_back(Prompt { prompt_id, text });
         Some(())

@@ -28,7 +28,9 @@ pub struct State {
     pub queued: VecDeque<Prompt>,
     pub turn: Option<Turn>,
     pub(super) conversation: Vec<Entry>,
-    /// Ids of every prompt, turn, model call and approval: each is used once.
+    /// Ids of every prompt. Clients choose them, so they are kept apart from ours.
+    pub(super) prompt_ids: BTreeSet<String>,
+    /// Ids of every turn, model call and approval: each is used once.
     pub(super) ids: BTreeSet<String>,
     /// Tool call ids in the conversation.
     pub(super) tool_ids: BTreeSet<String>,

@@ -850,3 +850,22 @@ fn what_has_happened_is_never_refused_for_its_size() {
             .ends_with("model_failed GARBLED\nturn_ended FAILED")
     );
 }
+
+#[test]
+fn a_prompt_id_that_is_one_of_ours_is_still_a_prompt() {
+    let mut it = Loop::new(ApprovalPolicy::ApproveAll, 0);
+    it.prompt("go");
+    it.settle();
+    let turn_id = it.state().turn_id().unwrap().to_owned();
+    let prompt = Command::Prompt {
+        prompt_id: turn_id,
+        text: "and go".into(),
+    };
+    assert_eq!(it.send(prompt.clone()).unwrap().len(), 1);
+    assert_eq!(it.send(prompt), Ok(vec![]));
+    it.reply(vec![text("ok")], StopReason::EndTurn);
+    assert!(
+        matches!(it.settle(), Next::CallModel { .. }),
+        "it has its own turn"
+    );
+}
