@@ -1,11 +1,13 @@
 //! Events as lines and as JSON.
 
-use cocoonbox_events::Kind;
+use cocoonbox_events::{ExecEvent, Kind, Payload};
 use cocoonbox_proto::{
     agent::v1::EventsRequest,
     control::v1::AccountEventsRequest,
     json,
-    log::v1::{Event, EventOrHeartbeat, event_or_heartbeat::Item},
+    log::v1::{
+        Event, EventOrHeartbeat, OutputSummary, event_or_heartbeat::Item, exec_exited::Reason,
+    },
 };
 use serde_json::Value;
 use tonic::Request;
@@ -17,7 +19,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     follow::{Ending, Follow, Open},
-    target, text,
+    target, text, turn,
 };
 
 /// What a line says of a payload.
@@ -95,7 +97,7 @@ pub fn line(event: &Event) -> String {
     let words = if event.erased {
         "(erased)".to_owned()
     } else {
-        text::fields(&payload(event))
+        words(event)
     };
     let line = format!(
         "{}  {}  {}  {}  {}",
@@ -106,6 +108,29 @@ pub fn line(event: &Event) -> String {
         text::short(&words, SHORT),
     );
     line.trim_end().to_owned()
+}
+
+/// What a person wants to know of a payload: what was printed as text, and of an end only how.
+fn words(event: &Event) -> String {
+    match turn::decode(event) {
+        Some(Payload::Exec(ExecEvent::OutputStreamed(chunk))) => {
+            let source = chunk.source().as_str_name().to_ascii_lowercase();
+            format!("{source}: {}", String::from_utf8_lossy(&chunk.data))
+        }
+        Some(Payload::Exec(ExecEvent::Exited(exited))) => {
+            let bytes = |summary: &Option<OutputSummary>| {
+                summary.as_ref().map_or(0, |summary| summary.total_bytes)
+            };
+            let (stdout, stderr) = (bytes(&exited.stdout), bytes(&exited.stderr));
+            let how = match exited.reason() {
+                Reason::Exited => format!("code {}", exited.code),
+                Reason::Signalled => format!("signal {}", exited.signal),
+                other => other.as_str_name().to_ascii_lowercase(),
+            };
+            format!("{how} {} ({stdout} + {stderr} bytes)", exited.detail)
+        }
+        _ => text::fields(&payload(event)),
+    }
 }
 
 /// Null where it was erased, or where this build does not know the kind.
@@ -120,7 +145,10 @@ fn payload(event: &Event) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use cocoonbox_proto::log::v1::{AgentPromptReceived, AgentToolFinished};
+    use cocoonbox_proto::log::v1::{
+        AgentPromptReceived, AgentToolFinished, ExecExited, ExecOutputStreamed,
+        exec_output_streamed::Source,
+    };
     use prost::Message;
 
     use super::*;
@@ -152,6 +180,33 @@ mod tests {
         gone.erased = true;
         assert!(line(&gone).ends_with("(erased)"));
         assert!(line(&event("agent.dreamt", vec![1])).ends_with("agent.dreamt  null"));
+    }
+
+    #[test]
+    fn what_a_command_printed_is_text() {
+        let chunk = ExecOutputStreamed {
+            source: Source::Stderr.into(),
+            data: b"tick 1\ntick\xff".to_vec(),
+            ..ExecOutputStreamed::default()
+        };
+        let shown = line(&event("exec.output_streamed", chunk.encode_to_vec()));
+        assert!(
+            shown.ends_with("exec.output_streamed  stderr: tick 1 tick\u{fffd}"),
+            "{shown}"
+        );
+        let exited = ExecExited {
+            reason: Reason::TimedOut.into(),
+            stdout: Some(OutputSummary {
+                total_bytes: 7,
+                ..OutputSummary::default()
+            }),
+            ..ExecExited::default()
+        };
+        let shown = line(&event("exec.exited", exited.encode_to_vec()));
+        assert!(
+            shown.ends_with("exec.exited  timed_out (7 + 0 bytes)"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead, IsTerminal, Read};
 
-use rustix::termios::{self, LocalModes, OptionalActions, Termios};
-use tokio::sync::oneshot;
+use rustix::termios::{self, LocalModes, OptionalActions, QueueSelector, Termios};
+use tokio::sync::mpsc;
 use zeroize::Zeroize;
 
 use crate::{credentials::Secret, exit::Exit, failure::Failure, output::Out};
@@ -25,15 +25,38 @@ pub fn is_yes() -> Result<bool, Failure> {
     ))
 }
 
-/// Like [`is_yes`], on a thread of its own, so that events go on meanwhile. The thread ends with the
-/// line or with the process: a read from a terminal cannot be called off.
-pub fn is_yes_later() -> oneshot::Receiver<bool> {
-    let (sender, receiver) = oneshot::channel();
-    std::thread::spawn(move || {
-        // Nobody waits any more: then the answer does not matter.
-        let _ = sender.send(is_yes().unwrap_or(false));
-    });
-    receiver
+/// Answers from standard input while events go on.
+pub struct Answers {
+    lines: mpsc::Receiver<bool>,
+}
+
+impl Answers {
+    /// Starts the thread that reads. It ends with the process: a read from a terminal cannot be
+    /// called off.
+    pub fn start() -> Self {
+        // One answer: what is typed beyond waits in the terminal, where `forget` can drop it.
+        let (sender, lines) = mpsc::channel(1);
+        std::thread::spawn(move || {
+            while let Ok(answer) = is_yes() {
+                if sender.blocking_send(answer).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { lines }
+    }
+
+    /// Drops what was typed before the question was there to be read: it cannot be an answer to it.
+    pub fn forget(&mut self) {
+        // Not a terminal: nothing is typed.
+        termios::tcflush(io::stdin(), QueueSelector::IFlush).ok();
+        while self.lines.try_recv().is_ok() {}
+    }
+
+    /// Waits for the next answer; no if nobody can answer any more. Cancel-safe.
+    pub async fn next(&mut self) -> bool {
+        self.lines.recv().await.unwrap_or(false)
+    }
 }
 
 /// Reads a secret: without echo from a terminal, else the first line of standard input.

@@ -7,7 +7,6 @@ use cocoonbox_proto::{
     json,
     log::v1::event_or_heartbeat::Item,
 };
-use tokio::sync::oneshot;
 
 use crate::{
     cli::talk::Send,
@@ -18,7 +17,8 @@ use crate::{
     failure::Failure,
     follow::{Ending, Follow},
     interrupt::Interrupts,
-    prompt, target,
+    prompt::Answers,
+    target,
     turn::{self, Piece, Turn},
 };
 
@@ -55,7 +55,8 @@ pub async fn send(ctx: &mut Context, args: Send) -> Result<Exit, Failure> {
         agent_id: accepted.agent_id.clone(),
         box_name: found.name.clone(),
         asked: VecDeque::new(),
-        answer: None,
+        open: None,
+        answers: None,
     };
     watch
         .follow(ctx, &client, &found.id, &accepted, args.verbose)
@@ -71,7 +72,9 @@ struct Watch {
     /// Approvals that nobody was asked about yet.
     asked: VecDeque<(String, String)>,
     /// The one that somebody is asked about.
-    answer: Option<(String, oneshot::Receiver<bool>)>,
+    open: Option<String>,
+    /// Who answers, once there was something to ask.
+    answers: Option<Answers>,
 }
 
 impl Watch {
@@ -92,7 +95,7 @@ impl Watch {
         loop {
             let item = tokio::select! {
                 item = events.next() => item?,
-                allow = answered(&mut self.answer) => {
+                allow = answered(self.open.is_some(), &mut self.answers) => {
                     self.respond(ctx, allow).await?;
                     continue;
                 }
@@ -131,7 +134,7 @@ impl Watch {
             Piece::Decided { id } => {
                 self.asked.retain(|(asked, _)| *asked != id);
                 // Answered elsewhere: our question has no use any more.
-                self.answer.take_if(|(asked, _)| *asked == id);
+                self.open.take_if(|asked| *asked == id);
                 self.ask_next(ctx);
             }
             Piece::Ended {
@@ -170,16 +173,17 @@ impl Watch {
     }
 
     fn ask_next(&mut self, ctx: &mut Context) {
-        if self.answer.is_none()
+        if self.open.is_none()
             && let Some((id, call)) = self.asked.pop_front()
         {
+            self.answers.get_or_insert_with(Answers::start).forget();
             ctx.out.ask(&format!("allow `{call}`? [y/N] "));
-            self.answer = Some((id, prompt::is_yes_later()));
+            self.open = Some(id);
         }
     }
 
     async fn respond(&mut self, ctx: &mut Context, allow: bool) -> Result<(), Failure> {
-        let Some((approval_id, _)) = self.answer.take() else {
+        let Some(approval_id) = self.open.take() else {
             return Ok(());
         };
         let call = RespondRequest {
@@ -221,11 +225,10 @@ impl Watch {
 }
 
 /// Waits for the answer to the question that is open; for ever if none is. Cancel-safe.
-async fn answered(answer: &mut Option<(String, oneshot::Receiver<bool>)>) -> bool {
-    match answer {
-        // The thread that asks always answers; one that died did not say yes.
-        Some((_, receiver)) => receiver.await.unwrap_or(false),
-        None => std::future::pending().await,
+async fn answered(is_open: bool, answers: &mut Option<Answers>) -> bool {
+    match answers {
+        Some(answers) if is_open => answers.next().await,
+        _ => std::future::pending().await,
     }
 }
 

@@ -221,7 +221,7 @@ pub struct Attach {
 /// Follow the events of a box or of your account
 ///
 /// One line an event: offset key, time, stream, kind and what it says. With --json an object a line,
-/// its payload decoded. Resume with --from and the last key that was seen: no event is missed or
+/// its payload decoded (bytes in base64). Resume with --from and the last key that was seen: no event is missed or
 /// repeated. Goes on by itself when the connection breaks. Works while the box sleeps.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
