@@ -2,15 +2,16 @@
 
 mod batch;
 mod directory;
+mod error;
 mod poll;
 mod readers;
 mod request;
 mod rows;
 mod schema;
+mod sealing;
 mod writer;
 
 use std::{
-    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -18,6 +19,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+pub use self::error::OpenError;
 use self::{
     batch::Sealed,
     directory::{Directory, Log},
@@ -25,17 +27,17 @@ use self::{
     readers::Readers,
     request::{AppendRequest, EraseRequest, OpenRequest, ReplicateRequest, SizeRequest},
     rows::{RowError, Stored},
+    sealing::{open_body, seal_all, seal_error, sealing, writing_key},
     writer::Handle,
 };
 use crate::{
     chain::ChainHash,
     clock::{Clock, Ids, SystemIds},
     id::{CommandId, LogId, StreamName},
-    keys::{Keyring, LogKey, Sealing},
+    keys::{Keyring, Sealing},
     limits,
     record::{Append, Recorded},
-    replica,
-    seal::{self, SealError},
+    seal,
     store::{
         AppendError, Appended, Happened, LogInfo, NewLog, Page, ReadError, ReplicaError, Store,
         Tail,
@@ -48,6 +50,7 @@ use crate::{
 /// caller's thread with the key that the [`Keyring`] has for the log. Async methods want a tokio
 /// runtime around them: reading happens on its blocking threads.
 pub struct SqliteStore {
+    path: PathBuf,
     keys: Arc<dyn Keyring>,
     ids: Arc<dyn Ids>,
     directory: Arc<Directory>,
@@ -58,52 +61,6 @@ pub struct SqliteStore {
 enum Role {
     Writer(Handle),
     Reader(#[expect(dead_code, reason = "held: polls until it is dropped")] Poll),
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("`{path}` is not a log database of this program")]
-    NotOurs { path: PathBuf },
-    #[error("`{path}` has format {found}; this build knows {known}")]
-    NewerFormat {
-        path: PathBuf,
-        found: i64,
-        known: i64,
-    },
-    #[error("`{path}` is being written by another process")]
-    Locked { path: PathBuf },
-    #[error("`{path}` is damaged: {what}")]
-    Corrupt { path: PathBuf, what: String },
-    #[error("pragma `{name}` is `{found}` after it was set to `{wanted}`")]
-    Pragma {
-        name: &'static str,
-        found: String,
-        wanted: &'static str,
-    },
-    #[error("file `{path}`")]
-    Io {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("opening log database `{path}`")]
-    Sqlite {
-        path: PathBuf,
-        #[source]
-        source: rusqlite::Error,
-    },
-}
-
-impl OpenError {
-    fn row(path: &Path, error: RowError) -> Self {
-        match error {
-            RowError::Sqlite(source) => schema::refuse(path, source),
-            RowError::Damaged { pos, what } => Self::Corrupt {
-                path: path.to_owned(),
-                what: format!("position {pos}: {what}"),
-            },
-        }
-    }
 }
 
 impl SqliteStore {
@@ -117,8 +74,9 @@ impl SqliteStore {
         let path = path.as_ref().to_owned();
         let directory = Arc::new(Directory::default());
         let writer = Handle::start(path.clone(), clock, directory.clone())?;
-        let readers = Arc::new(Readers::new(path));
+        let readers = Arc::new(Readers::new(path.clone()));
         Ok(Self {
+            path,
             keys,
             ids,
             directory,
@@ -136,8 +94,9 @@ impl SqliteStore {
         let path = path.as_ref().to_owned();
         let directory = Arc::new(Directory::default());
         let poll = Poll::start(path.clone(), directory.clone())?;
-        let readers = Arc::new(Readers::new(path));
+        let readers = Arc::new(Readers::new(path.clone()));
         Ok(Self {
+            path,
             keys,
             ids: Arc::new(SystemIds),
             directory,
@@ -158,6 +117,13 @@ impl SqliteStore {
         if let Role::Writer(writer) = &self.role {
             writer.close().await;
         }
+    }
+
+    /// Bytes of the write-ahead log, to be held against [`limits::WAL_BYTES_WARNING`].
+    pub fn wal_bytes(&self) -> u64 {
+        let mut wal = self.path.as_os_str().to_owned();
+        wal.push("-wal");
+        std::fs::metadata(wal).map_or(0, |wal| wal.len())
     }
 
     fn writer(&self) -> Result<&Handle, AppendError> {
@@ -391,78 +357,5 @@ impl Store for SqliteStore {
 
     fn any_doorbell(&self) -> watch::Receiver<u64> {
         self.directory.any_doorbell()
-    }
-}
-
-/// How this log is sealed, if the keyring has the key it was sealed with from the start.
-fn sealing(keys: &dyn Keyring, log: &Log) -> Sealing {
-    match (keys.log_key(log.id(), &log.opened.owner), log.key_check) {
-        (Sealing::Key(key), Some(check)) if key.check() == check => Sealing::Key(key),
-        // Opened unsealed, or by a store that has no keys: it stays as it is.
-        (Sealing::Key(_) | Sealing::Open, None) => Sealing::Open,
-        (Sealing::Unavailable, _) => Sealing::Unavailable,
-        (Sealing::Key(_) | Sealing::Open, Some(_)) | (Sealing::Lost, _) => Sealing::Lost,
-    }
-}
-
-fn writing_key(keys: &dyn Keyring, log: &Log) -> Result<Option<LogKey>, AppendError> {
-    match sealing(keys, log) {
-        Sealing::Open => Ok(None),
-        Sealing::Key(key) => Ok(Some(key)),
-        Sealing::Lost | Sealing::Unavailable => Err(AppendError::NoKey),
-    }
-}
-
-type SealedBatch = (Vec<Recorded>, Vec<Option<Vec<u8>>>);
-
-fn seal_all(
-    keys: &dyn Keyring,
-    log: &Log,
-    mut events: Vec<Recorded>,
-) -> Result<SealedBatch, ReplicaError> {
-    replica::check_alone(log.id(), &events)?;
-    let key = writing_key(keys, log).map_err(ReplicaError::Store)?;
-    let bodies = events.iter_mut().map(|event| {
-        let sealed = event.body.take().map(|body| {
-            seal::seal(key.as_ref(), log.id(), &event.payload_hash, &body).map_err(seal_error)
-        });
-        sealed.transpose().map_err(ReplicaError::Store)
-    });
-    let bodies = bodies.collect::<Result<Vec<_>, _>>()?;
-    Ok((events, bodies))
-}
-
-fn open_body(
-    sealing: &Sealing,
-    event: &Recorded,
-    stored: Option<&[u8]>,
-) -> Result<Option<crate::record::Body>, ReadError> {
-    let Some(stored) = stored else {
-        return Ok(None);
-    };
-    let key = match sealing {
-        Sealing::Open => None,
-        Sealing::Key(key) => Some(key),
-        Sealing::Lost => return Ok(None),
-        Sealing::Unavailable => {
-            return Err(readers::io(io::Error::other("the keys cannot be read")));
-        }
-    };
-    match seal::open(key, event.log, &event.payload_hash, stored) {
-        Ok(body) => Ok(Some(body)),
-        Err(SealError::NoKey) => Ok(None),
-        Err(SealError::Damaged | SealError::Seal | SealError::NoRandomness) => {
-            Err(ReadError::Damaged {
-                pos: event.pos,
-                what: "body",
-            })
-        }
-    }
-}
-
-fn seal_error(error: SealError) -> AppendError {
-    match error {
-        SealError::NoRandomness => AppendError::NoRandomness,
-        SealError::Seal | SealError::NoKey | SealError::Damaged => AppendError::NoKey,
     }
 }

@@ -364,7 +364,15 @@ fn publish(conn: &Connection, directory: &Directory) -> Result<HashMap<i64, End>
             opened.push(log.clone());
             log
         });
-        if log.end() != row.end {
+        let known = log.end();
+        // Never silently: readers hold keys of what was there.
+        if row.end.pos < known.pos || log.no != row.no {
+            return Err(RowError::Damaged {
+                pos: known.pos,
+                what: "what was acked is gone",
+            });
+        }
+        if known != row.end {
             moved.push((log, row.end));
         }
     }

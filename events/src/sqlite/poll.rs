@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{OpenError, batch::State, directory::Directory, schema};
+use super::{OpenError, batch::State, directory::Directory, rows::RowError, schema};
 
 /// A look costs 5 microseconds; a person does not notice the delay.
 const POLL: Duration = Duration::from_millis(50);
@@ -32,23 +32,22 @@ impl Poll {
             .spawn({
                 let path = path.clone();
                 move || {
-                    let path = path.display();
+                    let mut is_failing = false;
                     while stopped.recv_timeout(POLL) == Err(mpsc::RecvTimeoutError::Timeout) {
-                        let now = match version(&conn) {
-                            Ok(now) => now,
-                            Err(error) => {
-                                tracing::warn!(%path, %error, "log database not polled");
-                                continue;
+                        let looked = version(&conn).map_err(RowError::Sqlite).and_then(|now| {
+                            if now != seen {
+                                State::read(&conn, &directory)?;
                             }
-                        };
-                        if now == seen {
-                            continue;
-                        }
-                        match State::read(&conn, &directory) {
-                            Ok(()) => seen = now,
-                            Err(error) => {
-                                tracing::warn!(%path, ?error, "log directory not read");
+                            Ok(now)
+                        });
+                        match looked {
+                            Ok(now) => (seen, is_failing) = (now, false),
+                            Err(error) if !is_failing => {
+                                // Once, not twenty times a second.
+                                is_failing = true;
+                                tracing::warn!(path = %path.display(), ?error, "log not polled");
                             }
+                            Err(_) => {}
                         }
                     }
                 }

@@ -138,7 +138,7 @@ impl WriterLock {
 }
 
 /// Opens the write connection, making the file when there is none.
-pub(super) fn open_writer(path: &Path, created_us: i64) -> Result<Connection, OpenError> {
+pub(super) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
     make_file(path).map_err(|source| OpenError::Io {
         path: path.to_owned(),
         source,
@@ -156,7 +156,7 @@ pub(super) fn open_writer(path: &Path, created_us: i64) -> Result<Connection, Op
     set_pragmas(path, &conn)?;
     if fresh {
         make_tables(&conn).map_err(|e| refuse(path, e))?;
-        tracing::info!(path = %path.display(), created_us, "log database created");
+        tracing::info!(path = %path.display(), "log database created");
     }
     check_objects(path, &conn)?;
     Ok(conn)

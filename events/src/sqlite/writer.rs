@@ -4,7 +4,10 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -45,8 +48,16 @@ trait Job: Send {
 
 struct Asked<R: Request> {
     request: R,
+    /// Gives the room in the queue back when the request is done with.
+    _room: Room,
     outcome: Option<Result<R::Done, R::Refusal>>,
     reply: oneshot::Sender<Result<R::Done, R::Refusal>>,
+}
+
+/// Bytes of requests that wait, counted as long as this lives.
+struct Room {
+    queued_bytes: Arc<AtomicUsize>,
+    bytes: usize,
 }
 
 enum Message {
@@ -57,6 +68,7 @@ enum Message {
 /// The way to the writer. Stops it when dropped.
 pub(super) struct Handle {
     queue: Option<mpsc::Sender<Message>>,
+    queued_bytes: Arc<AtomicUsize>,
     /// In a mutex only so that handles may be shared; nobody but drop looks at it.
     stopped: Mutex<std::sync::mpsc::Receiver<()>>,
 }
@@ -84,7 +96,7 @@ impl Handle {
         directory: Arc<Directory>,
     ) -> Result<Self, OpenError> {
         let lock = WriterLock::take(&path)?;
-        let conn = schema::open_writer(&path, clock.now_us())?;
+        let conn = schema::open_writer(&path)?;
         let state =
             State::load(&conn, &directory, None).map_err(|error| OpenError::row(&path, error))?;
         let (sender, queue) = mpsc::channel(limits::QUEUE_APPENDS_MAX);
@@ -112,15 +124,20 @@ impl Handle {
             .map_err(|source| OpenError::Io { path, source })?;
         Ok(Self {
             queue: Some(sender),
+            queued_bytes: Arc::default(),
             stopped: Mutex::new(stopped),
         })
     }
 
     /// Asks and waits for the answer. Refused at once when the queue is full.
     pub(super) async fn ask<R: Request>(&self, request: R) -> Result<R::Done, R::Refusal> {
+        let (_, bytes) = request.weight();
+        let room = Room::take(&self.queued_bytes, bytes);
+        let room = room.ok_or_else(|| R::refusal(AppendError::Overloaded))?;
         let (reply, answer) = oneshot::channel();
         let job = Message::Job(Box::new(Asked {
             request,
+            _room: room,
             outcome: None,
             reply,
         }));
@@ -150,6 +167,25 @@ impl Handle {
             // An error: somebody else closed it first, which is as good.
             let _ = closed.await;
         }
+    }
+}
+
+impl Room {
+    /// `None` when there is none. One request always gets in, however large.
+    fn take(queued_bytes: &Arc<AtomicUsize>, bytes: usize) -> Option<Self> {
+        let before = queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let room = Self {
+            queued_bytes: queued_bytes.clone(),
+            bytes,
+        };
+        let fits = before == 0 || before.saturating_add(bytes) <= limits::QUEUE_BYTES_MAX;
+        fits.then_some(room)
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.queued_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -303,7 +339,7 @@ impl Writer {
                 Fate::Stopped
             }
         };
-        let conn = schema::open_writer(&self.path, self.clock.now_us()).map_err(|error| {
+        let conn = schema::open_writer(&self.path).map_err(|error| {
             tracing::error!(%error, "log database does not open");
             match &error {
                 OpenError::Sqlite { source, .. } => fate(source),
