@@ -295,7 +295,12 @@ impl Worker {
                         return Ok(());
                     }
                 }
-                () = tokio::time::sleep(ANCHOR) => self.anchor().await?,
+                () = tokio::time::sleep(ANCHOR) => {
+                    self.anchor().await?;
+                    // Asking also cuts the console log of the box to its limit.
+                    let usage = self.context.machines.usage(&id).await?;
+                    tracing::debug!(box_id = %id, memory_bytes = usage.memory_bytes, "box in use");
+                }
             }
         }
     }
