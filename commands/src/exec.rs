@@ -2,15 +2,19 @@
 
 use cocoonbox_events::{Aggregate, ExecEvent, IllegalTransition, Payload};
 use cocoonbox_proto::log::v1::{
-    ExecExited, ExecOutputStreamed, ExecStarted, exec_exited::Reason, exec_output_streamed::Source,
+    ExecExited, ExecOutputStreamed, ExecStarted, OutputSummary, exec_exited::Reason,
+    exec_output_streamed::Source,
 };
+
+use crate::bounded;
 
 /// Longest chunk of output in one event. Writers coalesce to ten appends a second.
 pub const CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// Program, arguments and directory together: they have to fit an event.
 pub const ARGV_BYTES_MAX: usize = 200 * 1024;
-/// Head and tail of both outputs together, for the same reason.
-pub const SUMMARY_BYTES_MAX: usize = 200 * 1024;
+/// Head and tail, each, of each output, for the same reason. Longer ones are cut: an exit has happened
+/// and is never refused.
+pub const KEPT_BYTES_MAX: usize = 50 * 1024;
 
 /// An exec, folded.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -130,19 +134,22 @@ impl State {
     }
 
     fn exit(&self, exited: &ExecExited) -> Result<Vec<ExecEvent>, Rejection> {
-        if self.exited.as_ref() == Some(exited) {
-            return Ok(Vec::new());
-        }
-        self.running()?;
         if exited.reason() == Reason::Unspecified {
             return Err(Rejection::Empty { field: "reason" });
         }
-        let kept = [&exited.stdout, &exited.stderr].into_iter().flatten();
-        let bytes = kept
-            .map(|kept| kept.head.len() + kept.tail.len())
-            .sum::<usize>();
-        fits("summary", bytes + exited.detail.len(), SUMMARY_BYTES_MAX)?;
-        Ok(vec![ExecEvent::Exited(exited.clone())])
+        let mut exited = exited.clone();
+        exited.detail = bounded::detail(&exited.detail);
+        for summary in [&mut exited.stdout, &mut exited.stderr]
+            .into_iter()
+            .flatten()
+        {
+            shorten(summary);
+        }
+        if self.exited.as_ref() == Some(&exited) {
+            return Ok(Vec::new());
+        }
+        self.running()?;
+        Ok(vec![ExecEvent::Exited(exited)])
     }
 
     /// Takes output in; `None` if it cannot be. A gap is a chunk that was erased.
@@ -214,6 +221,16 @@ impl Aggregate for State {
     fn pick(payload: Payload) -> Option<ExecEvent> {
         ExecEvent::pick(payload)
     }
+}
+
+fn shorten(summary: &mut OutputSummary) {
+    let (head, tail) = (&mut summary.head, &mut summary.tail);
+    let kept = head.len() + tail.len();
+    head.truncate(KEPT_BYTES_MAX);
+    tail.drain(..tail.len().saturating_sub(KEPT_BYTES_MAX));
+    summary.omitted_bytes = summary
+        .omitted_bytes
+        .saturating_add((kept - head.len() - tail.len()) as u64);
 }
 
 fn fits(field: &'static str, bytes: usize, max: usize) -> Result<(), Rejection> {

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod bounded;
 pub mod boxes;
 pub mod directory;
 pub mod exec;

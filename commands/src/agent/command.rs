@@ -17,8 +17,8 @@ pub const CHUNK_BYTES_MAX: usize = 16 * 1024;
 /// Longest reply, all blocks together: four times what a model writes at its usual output limit. A
 /// longer one counts as a failed call.
 pub const REPLY_BYTES_MAX: usize = 240 * 1024;
-/// Chunks in one command: an append takes 256 events.
-pub const CHUNKS_MAX: usize = 64;
+/// Chunks in one command: at their longest they are half of what an append takes.
+pub const CHUNKS_MAX: usize = 32;
 /// Longest tool result. The loop cuts long ones far below this; what comes longer is cut here.
 pub const CONTENT_BYTES_MAX: usize = 200 * 1024;
 

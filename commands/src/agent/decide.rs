@@ -8,15 +8,20 @@ use cocoonbox_proto::log::v1::{
 use super::{
     command::{Command, PROMPT_BYTES_MAX, QUEUE_PROMPTS_MAX, Rejection},
     next::Due,
-    report::{self, bounded, finished},
+    report::{self, finished},
     state::{Life, STEPS_DEFAULT, State},
     tools,
     turn::{ToolUse, UseState},
 };
-use crate::name::check_label;
+use crate::{bounded, name::check_label};
 
 /// Events in one step: an append takes 256.
 const STEP_EVENTS_MAX: usize = 100;
+
+/// Ids that clients choose: all that wait are named in one event.
+const ID_BYTES_MAX: usize = 128;
+/// The name of a model is in every call.
+const MODEL_BYTES_MAX: usize = 256;
 
 const CANCELLED: &str = "not run: the turn was cancelled";
 const DENIED: &str = "not run: a person denied this call";
@@ -131,6 +136,7 @@ fn create(
     }
     check_label(name)?;
     not_empty("model", &model.model)?;
+    fits("model", model.model.len(), MODEL_BYTES_MAX)?;
     if model.wire() == log::Wire::Unspecified {
         return Err(Rejection::Empty {
             field: "model.wire",
@@ -152,6 +158,7 @@ fn create(
 fn prompt(state: &State, prompt_id: &str, text: &str) -> Decision {
     open(state)?;
     not_empty("prompt_id", prompt_id)?;
+    fits("prompt_id", prompt_id.len(), ID_BYTES_MAX)?;
     not_empty("text", text.trim())?;
     fits("text", text.len(), PROMPT_BYTES_MAX)?;
     if state.prompt_ids.contains(prompt_id) {
@@ -240,7 +247,7 @@ fn approve(state: &State, approval_id: &str, allowed: bool, comment: &str) -> De
     let Some(tool) = turn.uses().iter().find(|tool| tool.state == asked) else {
         return Err(Rejection::UnknownApproval { approval_id });
     };
-    let comment = bounded(comment);
+    let comment = bounded::detail(comment);
     let decided = AgentEvent::ApprovalDecided(log::AgentApprovalDecided {
         approval_id,
         allowed,

@@ -18,9 +18,8 @@ use super::{
     state::{Entry, State},
     turn::{Partial, Stage, ToolUse, Turn, UseState},
 };
+use crate::bounded;
 
-/// Details are for people; a vendor's error page is not.
-const DETAIL_BYTES_MAX: usize = 4 * 1024;
 /// Room for the line that says what was cut from a tool's content.
 const CUT_LINE_BYTES: usize = 100;
 
@@ -83,14 +82,14 @@ pub(super) fn replied(state: &State, mut of: AgentModelReplied) -> Decision {
         })]);
     }
     of.blocks = reply::with_unique_ids(&state.tool_ids, &of.call_id, &of.blocks);
-    of.vendor_stop = bounded(&of.vendor_stop);
-    of.vendor_request_id = bounded(&of.vendor_request_id);
+    of.vendor_stop = bounded::detail(&of.vendor_stop);
+    of.vendor_request_id = bounded::detail(&of.vendor_request_id);
     Ok(vec![AgentEvent::ModelReplied(of)])
 }
 
 pub(super) fn model_failed(state: &State, mut of: AgentModelFailed) -> Decision {
     calling(state, &of.call_id)?;
-    of.detail = bounded(&of.detail);
+    of.detail = bounded::detail(&of.detail);
     Ok(vec![AgentEvent::ModelFailed(of)])
 }
 
@@ -188,22 +187,10 @@ fn fitting(content: &str) -> String {
     if content.len() <= CONTENT_BYTES_MAX {
         return content.to_owned();
     }
-    let kept = prefix(content, CONTENT_BYTES_MAX - CUT_LINE_BYTES);
+    let kept = bounded::prefix(content, CONTENT_BYTES_MAX - CUT_LINE_BYTES);
     format!(
         "{kept}\n[cut: {} of {} bytes are shown]",
         kept.len(),
         content.len()
     )
-}
-
-pub(super) fn bounded(detail: &str) -> String {
-    prefix(detail, DETAIL_BYTES_MAX).to_owned()
-}
-
-fn prefix(text: &str, bytes_max: usize) -> &str {
-    let mut end = text.len().min(bytes_max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

@@ -4,7 +4,7 @@ use cocoonbox_events::{BoxEvent, ChainHash, LogId};
 use cocoonbox_proto::log::v1 as log;
 
 use super::{Command, Phase, Rejection, State};
-use crate::name::check_label;
+use crate::{bounded, name::check_label};
 
 type Decision = Result<Vec<BoxEvent>, Rejection>;
 
@@ -82,7 +82,7 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             Phase::Running { wake } if wake == wake_id => {
                 Ok(vec![BoxEvent::MachineLost(log::BoxMachineLost {
                     wake_id: wake_id.clone(),
-                    detail: detail.clone(),
+                    detail: bounded::detail(detail),
                 })])
             }
             phase => stale("machine_lost", phase),
@@ -186,7 +186,7 @@ fn failed(state: &State, reason: &str, detail: &str) -> Decision {
         BoxEvent::Failed(log::BoxFailed {
             operation_id: operation.to_owned(),
             reason: reason.to_owned(),
-            detail: detail.to_owned(),
+            detail: bounded::detail(detail),
         })
     };
     match &state.phase {

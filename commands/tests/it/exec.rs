@@ -1,7 +1,7 @@
-use cocoonbox_commands::exec::{CHUNK_BYTES_MAX, Command, Rejection, State};
+use cocoonbox_commands::exec::{CHUNK_BYTES_MAX, Command, KEPT_BYTES_MAX, Rejection, State};
 use cocoonbox_events::{Aggregate, ExecEvent};
 use cocoonbox_proto::log::v1::{
-    ExecExited, ExecStarted, exec_exited::Reason, exec_output_streamed::Source,
+    ExecExited, ExecStarted, OutputSummary, exec_exited::Reason, exec_output_streamed::Source,
 };
 use proptest::prelude::*;
 
@@ -82,6 +82,33 @@ fn offsets_count_what_was_skipped() {
         exec.send(&output(Source::Stdout, 104, &long, 0)),
         Err(Rejection::TooLarge { field: "data", .. })
     ));
+}
+
+#[test]
+fn an_exit_is_never_refused_for_its_size() {
+    let mut exec = Machine::<State>::new();
+    exec.send(&start()).unwrap();
+    let stdout = OutputSummary {
+        total_bytes: 1_000_000,
+        head: vec![1; 300_000],
+        tail: vec![2; 300_000],
+        omitted_bytes: 400_000,
+    };
+    let exited = Command::Exit(ExecExited {
+        reason: Reason::Exited.into(),
+        stdout: Some(stdout),
+        detail: "x".repeat(300_000),
+        ..ExecExited::default()
+    });
+    exec.send(&exited).unwrap();
+    assert_eq!(exec.send(&exited), Ok(vec![]), "the same exit");
+    let kept = exec.state.exited.as_ref().unwrap().stdout.as_ref().unwrap();
+    let known = kept.head.len() as u64 + kept.tail.len() as u64 + kept.omitted_bytes;
+    assert_eq!(
+        (kept.head.len(), kept.tail.len()),
+        (KEPT_BYTES_MAX, KEPT_BYTES_MAX)
+    );
+    assert_eq!(known, kept.total_bytes);
 }
 
 #[test]

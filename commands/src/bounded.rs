@@ -1,0 +1,31 @@
+//! Text that is kept as far as it fits.
+
+/// Longest detail of a failure: it is for people, and an error page of somebody's proxy is not.
+pub const DETAIL_BYTES_MAX: usize = 4 * 1024;
+
+/// Returns a detail as far as it fits.
+pub fn detail(text: &str) -> String {
+    prefix(text, DETAIL_BYTES_MAX).to_owned()
+}
+
+/// Returns the longest start that has at most `bytes_max` bytes and ends between characters.
+pub fn prefix(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_between_characters() {
+        assert_eq!(prefix("aä", 3), "aä");
+        assert_eq!(prefix("aä", 2), "a");
+        assert_eq!(prefix("ä", 1), "");
+        assert_eq!(prefix("", 5), "");
+    }
+}
