@@ -57,15 +57,24 @@ pub fn verify(text: Option<&str>, identity: &Identity, now_s: i64) -> Result<(),
     }
     let (signed, signature) = text.rsplit_once('.').ok_or(Error::Malformed)?;
     let payload = signed.strip_prefix("v1.").ok_or(Error::Malformed)?;
-    let decode = |text: &str| BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| Error::Malformed);
+    let decode = |text: &str| {
+        BASE64_URL_SAFE_NO_PAD
+            .decode(text)
+            .map_err(|_| Error::Malformed)
+    };
     let payload = String::from_utf8(decode(payload)?).map_err(|_| Error::Malformed)?;
     let signature = Signature::from_slice(&decode(signature)?).map_err(|_| Error::Malformed)?;
     let fields: Vec<_> = payload.split('|').collect();
-    let [key_id, box_id, wake_id, expires] = fields[..] else { return Err(Error::Malformed) };
+    let [key_id, box_id, wake_id, expires] = fields[..] else {
+        return Err(Error::Malformed);
+    };
     let expires: i64 = expires.parse().map_err(|_| Error::Malformed)?;
     // First who signed it: nothing of an unsigned text is worth an answer of its own.
     if key_id != identity.key_id
-        || identity.public_key.verify_strict(signed.as_bytes(), &signature).is_err()
+        || identity
+            .public_key
+            .verify_strict(signed.as_bytes(), &signature)
+            .is_err()
     {
         return Err(Error::BadSignature);
     }
@@ -105,7 +114,8 @@ mod tests {
             "log_id": "0197f2a0000070008000000000000001",
             "models": { "main": { "wire": "anthropic", "model": "m" } },
         });
-        file.write_all(json.to_string().as_bytes()).expect("a write");
+        file.write_all(json.to_string().as_bytes())
+            .expect("a write");
         Identity::read(file.path()).expect("an identity")
     }
 
@@ -120,12 +130,26 @@ mod tests {
         assert_eq!(check(&sign(&key, "k1|b1|w1|879")), Err(Error::Expired));
         assert_eq!(check(&sign(&key, "k1|b2|w1|1000")), Err(Error::OtherBox));
         assert_eq!(check(&sign(&key, "k1|b1|w0|1000")), Err(Error::OldWake));
-        assert_eq!(check(&sign(&key, "k2|b1|w1|1000")), Err(Error::BadSignature));
-        assert_eq!(check(&sign(&other, "k1|b1|w1|1000")), Err(Error::BadSignature));
+        assert_eq!(
+            check(&sign(&key, "k2|b1|w1|1000")),
+            Err(Error::BadSignature)
+        );
+        assert_eq!(
+            check(&sign(&other, "k1|b1|w1|1000")),
+            Err(Error::BadSignature)
+        );
         assert_eq!(check(&sign(&key, "k1|b1|w1")), Err(Error::Malformed));
         assert_eq!(check(&sign(&key, "k1|b1|w1|soon")), Err(Error::Malformed));
         assert_eq!(verify(None, &identity, 1_000), Err(Error::Missing));
-        for text in ["", "v1", "v1.a", "v2.a.b", "v1.!.!", "v1..", &"x".repeat(5_000)] {
+        for text in [
+            "",
+            "v1",
+            "v1.a",
+            "v2.a.b",
+            "v1.!.!",
+            "v1..",
+            &"x".repeat(5_000),
+        ] {
             assert_eq!(check(text), Err(Error::Malformed), "{text}");
         }
     }
@@ -135,7 +159,13 @@ mod tests {
         let key = SigningKey::from_bytes(&[7; 32]);
         let good = sign(&key, "k1|b2|w1|1000");
         let (_, signature) = good.rsplit_once('.').expect("a dot");
-        let forged = format!("v1.{}.{signature}", BASE64_URL_SAFE_NO_PAD.encode("k1|b1|w1|1000"));
-        assert_eq!(verify(Some(&forged), &identity(&key), 1_000), Err(Error::BadSignature));
+        let forged = format!(
+            "v1.{}.{signature}",
+            BASE64_URL_SAFE_NO_PAD.encode("k1|b1|w1|1000")
+        );
+        assert_eq!(
+            verify(Some(&forged), &identity(&key), 1_000),
+            Err(Error::BadSignature)
+        );
     }
 }

@@ -70,13 +70,18 @@ struct RawModel {
 
 impl Identity {
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::Read { path: path.to_path_buf(), source };
+        let failed = |source| Error::Read {
+            path: path.to_path_buf(),
+            source,
+        };
         if fs::metadata(path).map_err(failed)?.len() > FILE_BYTES_MAX {
             return Err(failed(io::ErrorKind::FileTooLarge.into()));
         }
         let bytes = fs::read(path).map_err(failed)?;
-        let raw: Raw = serde_json::from_slice(&bytes)
-            .map_err(|source| Error::Json { path: path.to_path_buf(), source })?;
+        let raw: Raw = serde_json::from_slice(&bytes).map_err(|source| Error::Json {
+            path: path.to_path_buf(),
+            source,
+        })?;
         let key = BASE64_URL_SAFE_NO_PAD
             .decode(raw.public_key.trim_end_matches('='))
             .ok()
@@ -87,7 +92,11 @@ impl Identity {
             let wire = match model.wire.as_str() {
                 "anthropic" => Wire::AnthropicMessages,
                 "openai" => Wire::OpenaiChat,
-                _ => return Err(Error::Field { field: "models.wire" }),
+                _ => {
+                    return Err(Error::Field {
+                        field: "models.wire",
+                    });
+                }
             };
             let choice = ModelChoice {
                 wire: wire.into(),
@@ -100,15 +109,23 @@ impl Identity {
             box_id: raw.box_id,
             wake_id: raw.wake_id,
             key_id: raw.key_id,
-            public_key: key.ok_or(Error::Field { field: "public_key" })?,
-            log: raw.log_id.parse().map_err(|_| Error::Field { field: "log_id" })?,
+            public_key: key.ok_or(Error::Field {
+                field: "public_key",
+            })?,
+            log: raw
+                .log_id
+                .parse()
+                .map_err(|_| Error::Field { field: "log_id" })?,
             models,
         })
     }
 
     /// Returns the model for a role; the role `main` stands in for one that is not configured.
     pub fn model(&self, role: &str) -> Option<ModelChoice> {
-        self.models.get(role).or_else(|| self.models.get("main")).cloned()
+        self.models
+            .get(role)
+            .or_else(|| self.models.get("main"))
+            .cloned()
     }
 }
 
@@ -124,7 +141,10 @@ impl IdentityFile {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let modified = modified(path);
         let identity = Arc::new(Identity::read(path)?);
-        Ok(Self { path: path.to_path_buf(), current: Arc::new(Mutex::new((identity, modified))) })
+        Ok(Self {
+            path: path.to_path_buf(),
+            current: Arc::new(Mutex::new((identity, modified))),
+        })
     }
 
     pub fn current(&self) -> Arc<Identity> {

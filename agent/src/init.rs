@@ -46,8 +46,10 @@ pub async fn run(layout: Layout) -> Result<(), Error> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     folders::prepare(&layout)?;
     let listener = folders::toolhost_socket(&layout).map_err(Error::Socket)?;
-    let mut children =
-        [Child::new(Role::Toolhost, &listener), Child::new(Role::Serve, &listener)];
+    let mut children = [
+        Child::new(Role::Toolhost, &listener),
+        Child::new(Role::Serve, &listener),
+    ];
     loop {
         let now = Instant::now();
         for child in &mut children {
@@ -77,7 +79,7 @@ async fn until(moment: Option<Instant>) {
 fn reap(children: &mut [Child]) {
     while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
         for child in children.iter_mut().filter(|child| child.is(pid)) {
-            child.died(&status, Instant::now());
+            child.died(status, Instant::now());
         }
     }
 }
@@ -89,7 +91,10 @@ async fn stop(children: &mut [Child], dead: &mut tokio::signal::unix::Signal) {
         child.signal(Signal::TERM);
     }
     let deadline = Instant::now() + SERVE_STOP_MAX;
-    while children.iter().any(|child| child.role() == Role::Serve && child.is_running()) {
+    while children
+        .iter()
+        .any(|child| child.role() == Role::Serve && child.is_running())
+    {
         if timeout_at(deadline, dead.recv()).await.is_err() {
             break;
         }
@@ -107,7 +112,9 @@ async fn stop(children: &mut [Child], dead: &mut tokio::signal::unix::Signal) {
         if !has_children(children) {
             break;
         }
-        timeout_at(Instant::now() + Duration::from_millis(10), dead.recv()).await.ok();
+        timeout_at(Instant::now() + Duration::from_millis(10), dead.recv())
+            .await
+            .ok();
     }
 }
 

@@ -6,7 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use cocoonbox_events::{
     Aggregate, AppendError, Clock, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, Meta,
-    ReadError, Store, StreamName, Tail, store::{LogKind, NewLog},
+    ReadError, Store, StreamName, Tail,
+    store::{LogKind, NewLog},
 };
 use cocoonbox_proto::log::v1::{Actor, actor};
 use tokio::{sync::RwLock, time::sleep};
@@ -56,7 +57,12 @@ impl Journal {
         ids: Arc<dyn Ids>,
     ) -> Result<Self, AppendError> {
         store
-            .open(NewLog { id: log, kind: LogKind::Box, owner: String::new(), parent: None })
+            .open(NewLog {
+                id: log,
+                kind: LogKind::Box,
+                owner: String::new(),
+                parent: None,
+            })
             .await?;
         Ok(Self {
             store,
@@ -101,7 +107,10 @@ impl Journal {
 
     /// The box itself, where nobody else is known to have asked.
     pub fn own_actor(&self) -> Actor {
-        Actor { kind: actor::Kind::Box.into(), id: self.box_id.to_string() }
+        Actor {
+            kind: actor::Kind::Box.into(),
+            id: self.box_id.to_string(),
+        }
     }
 
     /// Executes a command that nobody repeats.
@@ -129,7 +138,11 @@ impl Journal {
         if !*open {
             return Err(Error::Closed);
         }
-        let meta = Meta { command: id, actor, cause: fold.last };
+        let meta = Meta {
+            command: id,
+            actor,
+            cause: fold.last,
+        };
         let digest = *blake3::hash(asked).as_bytes();
         let mut repeat = 0;
         loop {

@@ -10,6 +10,7 @@ mod exec;
 pub mod identity;
 pub mod init;
 pub mod journal;
+mod prefix;
 mod rpc;
 pub mod serve;
 pub mod supervise;

@@ -87,7 +87,10 @@ fn main() -> ExitCode {
     if std::env::args_os().next().as_deref() == Some(OsStr::new(supervise::NAME)) {
         return supervise::main();
     }
-    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(std::io::stderr)
+        .init();
     match run(Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -99,9 +102,7 @@ fn main() -> ExitCode {
 
 fn run(options: Options) -> anyhow::Result<()> {
     match options.command {
-        Command::Init => {
-            Ok(single_threaded()?.block_on(init::run(init::Layout::default()))?)
-        }
+        Command::Init => Ok(single_threaded()?.block_on(init::run(init::Layout::default()))?),
         Command::Serve(options) => run_serve(options),
         Command::Toolhost(options) => run_toolhost(options),
     }
@@ -121,7 +122,10 @@ fn run_serve(options: ServeOptions) -> anyhow::Result<()> {
         crash_after: options.crash_after,
     };
     let announce = config.listen.port() == 0;
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let stop = stop_on_signals()?;
         let ready = |address: SocketAddr| {
@@ -177,7 +181,10 @@ fn stop_on_signals() -> std::io::Result<CancellationToken> {
 /// Each command costs a handful of descriptors; commands themselves get the usual limit back.
 fn raise_files() {
     let now = rustix::process::getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: now.maximum, maximum: now.maximum };
+    let raised = Rlimit {
+        current: now.maximum,
+        maximum: now.maximum,
+    };
     if let Err(error) = rustix::process::setrlimit(Resource::Nofile, raised) {
         tracing::warn!(%error, "limit of open files not raised");
     }

@@ -8,7 +8,10 @@ use cocoonbox_events::{Clock, NoKeys, SqliteStore, Store, SystemClock, SystemIds
 use cocoonbox_proto::agent::v1::{
     agents_server::AgentsServer, box_log_server::BoxLogServer, session_server::SessionServer,
 };
-use tokio::{net::TcpListener, time::{sleep, timeout}};
+use tokio::{
+    net::TcpListener,
+    time::{sleep, timeout},
+};
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
@@ -98,7 +101,9 @@ pub async fn serve(
     let tools = Tools::new(execs.clone(), toolhost);
     let door = Door::new(config.door);
     let agents = Agents::new(journal.clone(), tools, door, &box_id, stop_turns.clone());
-    history::take_up(&journal, &execs, &agents).await.map_err(Error::History)?;
+    history::take_up(&journal, &execs, &agents)
+        .await
+        .map_err(Error::History)?;
 
     let gate = Gate::default();
     let tasks = TaskTracker::new();
@@ -132,7 +137,11 @@ pub async fn serve(
         .max_concurrent_streams(CALLS_MAX)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .layer(GuardLayer { identity, clock, gate: gate.clone() })
+        .layer(GuardLayer {
+            identity,
+            clock,
+            gate: gate.clone(),
+        })
         .add_service(session)
         .add_service(box_log)
         .add_service(agents_service)
@@ -165,7 +174,11 @@ pub async fn serve(
     if ended.is_err() {
         tracing::info!("clients still listened");
     }
-    if is_broken { Err(Error::Broken) } else { Ok(()) }
+    if is_broken {
+        Err(Error::Broken)
+    } else {
+        Ok(())
+    }
 }
 
 async fn identity(
@@ -190,15 +203,26 @@ async fn open_journal(
     clock: &Arc<dyn Clock>,
 ) -> Result<Journal, Error> {
     let path = config.data.join("agent.db");
-    let store = SqliteStore::open(path, Arc::new(NoKeys), Arc::new(SystemClock), Arc::new(SystemIds))
-        .map_err(Error::Open)?;
+    let store = SqliteStore::open(
+        path,
+        Arc::new(NoKeys),
+        Arc::new(SystemClock),
+        Arc::new(SystemIds),
+    )
+    .map_err(Error::Open)?;
     let mut store: Arc<dyn Store> = Arc::new(store);
     if cfg!(debug_assertions) && (config.crash_at > 0 || config.crash_after > 0) {
         store = Arc::new(Crash::new(store, config.crash_at, config.crash_after));
     }
     let identity = identity.current();
     let ids = Arc::new(SystemIds);
-    Journal::open(store, identity.log, &identity.box_id, Arc::clone(clock), ids)
-        .await
-        .map_err(Error::Log)
+    Journal::open(
+        store,
+        identity.log,
+        &identity.box_id,
+        Arc::clone(clock),
+        ids,
+    )
+    .await
+    .map_err(Error::Log)
 }

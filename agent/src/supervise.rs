@@ -15,10 +15,7 @@ pub(crate) mod word;
 
 use std::{
     io::{self, Read, Write},
-    os::{
-        fd::AsFd,
-        unix::net::UnixStream,
-    },
+    os::{fd::AsFd, unix::net::UnixStream},
     process::ExitCode,
     sync::{
         Arc,
@@ -89,7 +86,10 @@ fn reap(control: &UnixStream, pid: i32, exited: &AtomicBool) {
                 };
                 let ending = match (status.exit_status(), status.terminating_signal()) {
                     (Some(code), _) => Word::Exited { code, left },
-                    (None, signal) => Word::Signalled { signal: signal.unwrap_or(9), left },
+                    (None, signal) => Word::Signalled {
+                        signal: signal.unwrap_or(9),
+                        left,
+                    },
                 };
                 (&*control).write_all(&ending.encode()).ok();
             }

@@ -6,7 +6,7 @@ mod specs;
 
 pub(crate) use specs::specs;
 
-use cocoonbox_commands::agent::ToolCall;
+use cocoonbox_commands::agent::{Command, ToolCall};
 use cocoonbox_proto::{
     log::v1::agent_tool_finished::Outcome,
     toolhost::v1::{EditRequest, FileResponse, GrepRequest, LsRequest, ReadRequest, WriteRequest},
@@ -14,7 +14,7 @@ use cocoonbox_proto::{
 use tokio_util::sync::CancellationToken;
 
 use self::args::Args;
-use crate::exec::Execs;
+use crate::{exec::Execs, prefix::prefix};
 
 /// Longest result that a model is told: about 12,000 tokens.
 const CONTENT_BYTES_MAX: usize = 60 * 1024;
@@ -66,16 +66,42 @@ impl Tools {
         }
     }
 
+    /// Says what became of a call that an earlier process was carrying out, as far as the log knows.
+    /// `None`: nobody knows.
+    pub(crate) async fn recover(&self, agent_id: &str, call: &ToolCall) -> Option<Finished> {
+        match args::parse(&call.name, &call.args_json) {
+            Ok(Args::Shell(_)) => shell::recover(&self.execs, agent_id, call).await,
+            Ok(_) => None,
+            // It cannot have run.
+            Err(problem) => Some(Finished::error(format!("nothing was run: {problem}"))),
+        }
+    }
+
     async fn file(&self, args: Args) -> Finished {
         let host = &self.toolhost;
         let answer = match args {
             Args::Read(read) => {
-                let read = ReadRequest { path: read.path, offset: read.offset, limit: read.limit };
-                host.file(|mut client| async move { client.read(read).await }).await
+                let read = ReadRequest {
+                    path: read.path,
+                    offset: read.offset,
+                    limit: read.limit,
+                };
+                host.file(|mut client| {
+                    let call = read.clone();
+                    async move { client.read(call).await }
+                })
+                .await
             }
             Args::Write(write) => {
-                let write = WriteRequest { path: write.path, content: write.content };
-                host.file(|mut client| async move { client.write(write).await }).await
+                let write = WriteRequest {
+                    path: write.path,
+                    content: write.content,
+                };
+                host.file(|mut client| {
+                    let call = write.clone();
+                    async move { client.write(call).await }
+                })
+                .await
             }
             Args::Edit(edit) => {
                 let edit = EditRequest {
@@ -84,11 +110,19 @@ impl Tools {
                     new: edit.new,
                     replace_all: edit.replace_all,
                 };
-                host.file(|mut client| async move { client.edit(edit).await }).await
+                host.file(|mut client| {
+                    let call = edit.clone();
+                    async move { client.edit(call).await }
+                })
+                .await
             }
             Args::Ls(ls) => {
                 let ls = LsRequest { path: ls.path };
-                host.file(|mut client| async move { client.ls(ls).await }).await
+                host.file(|mut client| {
+                    let call = ls.clone();
+                    async move { client.ls(call).await }
+                })
+                .await
             }
             Args::Grep(grep) => {
                 let grep = GrepRequest {
@@ -97,21 +131,41 @@ impl Tools {
                     glob: grep.glob,
                     ignore_case: grep.ignore_case,
                 };
-                host.file(|mut client| async move { client.grep(grep).await }).await
+                host.file(|mut client| {
+                    let call = grep.clone();
+                    async move { client.grep(call).await }
+                })
+                .await
             }
             Args::Shell(_) => return Finished::error("`shell` is not a file tool".to_owned()),
         };
         match answer {
             Ok(FileResponse { ok: true, text }) => Finished::ok(text),
             Ok(FileResponse { ok: false, text }) => Finished::error(text),
-            Err(status) => {
-                Finished::error(format!("the file tools do not answer: {}", status.message()))
-            }
+            Err(status) => Finished::error(format!(
+                "the file tools do not answer: {}",
+                status.message()
+            )),
         }
     }
 }
 
 impl Finished {
+    /// As the loop reports it.
+    pub(crate) fn report(self, tool_call_id: String) -> Command {
+        Command::ToolFinished {
+            tool_call_id,
+            outcome: self.outcome,
+            content: self.content,
+            exec_id: self.exec_id,
+        }
+    }
+
+    /// Stands for a result that the log did not take.
+    pub(crate) fn unusable() -> Self {
+        Self::error("the tool ran, but its result could not be recorded".to_owned())
+    }
+
     fn ok(content: String) -> Self {
         Self::new(Outcome::Ok, content)
     }
@@ -121,16 +175,22 @@ impl Finished {
     }
 
     fn cancelled() -> Self {
-        Self::new(Outcome::Cancelled, "stopped: the turn was cancelled".to_owned())
+        Self::new(
+            Outcome::Cancelled,
+            "stopped: the turn was cancelled".to_owned(),
+        )
     }
 
     fn new(outcome: Outcome, mut content: String) -> Self {
         if content.len() > CONTENT_BYTES_MAX {
-            let cut = content.floor_char_boundary(CONTENT_BYTES_MAX);
-            let left = content.len() - cut;
-            content.truncate(cut);
-            content.push_str(&format!("\n[{left} more bytes left out]"));
+            let kept = prefix(&content, CONTENT_BYTES_MAX);
+            let left = content.len() - kept.len();
+            content = format!("{kept}\n[{left} more bytes left out]");
         }
-        Self { outcome, content, exec_id: String::new() }
+        Self {
+            outcome,
+            content,
+            exec_id: String::new(),
+        }
     }
 }

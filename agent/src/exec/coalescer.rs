@@ -61,12 +61,18 @@ impl Coalescer {
     /// nothing is due.
     pub(crate) fn drain(&mut self) -> Vec<Command> {
         let mut commands = Vec::new();
-        for (source, pending) in
-            [(Source::Stdout, &mut self.stdout), (Source::Stderr, &mut self.stderr)]
-        {
+        for (source, pending) in [
+            (Source::Stdout, &mut self.stdout),
+            (Source::Stderr, &mut self.stderr),
+        ] {
             if let Some((offset, data, skipped)) = pending.drain() {
                 self.logged += data.len() as u64;
-                commands.push(Command::Output { source, offset, data, skipped });
+                commands.push(Command::Output {
+                    source,
+                    offset,
+                    data,
+                    skipped,
+                });
             }
         }
         commands
@@ -123,14 +129,23 @@ mod tests {
 
     use super::*;
 
+    /// Offset, data and bytes skipped before it.
+    type Chunk = (u64, Vec<u8>, u64);
+
     /// Drains as the pump does: when it is full, when asked to, and at the end.
-    fn run(pieces: &[(usize, bool)]) -> (Vec<u8>, Vec<(u64, Vec<u8>, u64)>) {
+    fn run(pieces: &[(usize, bool)]) -> (Vec<u8>, Vec<Chunk>) {
         let mut coalescer = Coalescer::default();
         let mut all = Vec::new();
         let mut written = Vec::new();
         let drain = |coalescer: &mut Coalescer, written: &mut Vec<_>| {
             for command in coalescer.drain() {
-                let Command::Output { offset, data, skipped, .. } = command else {
+                let Command::Output {
+                    offset,
+                    data,
+                    skipped,
+                    ..
+                } = command
+                else {
                     panic!("only output")
                 };
                 written.push((offset, data, skipped));
@@ -175,8 +190,17 @@ mod tests {
     fn a_long_output_ends_in_counts_only() {
         let (all, written) = run(&vec![(32 * 1024, true); 2_000]);
         let logged: usize = written.iter().map(|(_, data, _)| data.len()).sum();
-        assert!(logged as u64 <= LOGGED_BYTES_MAX + SAMPLE_BYTES_MAX as u64, "{logged}");
+        assert!(
+            logged as u64 <= LOGGED_BYTES_MAX + SAMPLE_BYTES_MAX as u64,
+            "{logged}"
+        );
         assert!(all.len() > 60_000_000);
-        assert_eq!(written.iter().filter(|(offset, ..)| *offset < WHOLE_BYTES).count(), 8);
+        assert_eq!(
+            written
+                .iter()
+                .filter(|(offset, ..)| *offset < WHOLE_BYTES)
+                .count(),
+            8
+        );
     }
 }

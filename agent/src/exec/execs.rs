@@ -140,9 +140,13 @@ impl Execs {
             return Ok(Some(live));
         }
         let mut fold = self.0.journal.fold::<State>(stream);
-        fold.refresh(&**self.0.journal.store()).await.map_err(journal::Error::Load)?;
+        fold.refresh(&**self.0.journal.store())
+            .await
+            .map_err(journal::Error::Load)?;
         if fold.state.started.is_some() {
-            fold.state.decide(&Command::Start(asked)).map_err(StartError::Rejected)?;
+            fold.state
+                .decide(&Command::Start(asked))
+                .map_err(StartError::Rejected)?;
             return Ok(None);
         }
         let (task, live, raced) = self.task(spec, fold);
@@ -164,13 +168,11 @@ impl Execs {
     }
 
     /// Starts a pipe. It lives as long as its caller.
-    pub(crate) async fn pipe(
-        &self,
-        spec: Spec,
-        caller: pipe::Caller,
-    ) -> Result<(), StartError> {
+    pub(crate) async fn pipe(&self, spec: Spec, caller: pipe::Caller) -> Result<(), StartError> {
         let mut fold = self.0.journal.fold::<State>(stream(&spec.exec_id)?);
-        fold.refresh(&**self.0.journal.store()).await.map_err(journal::Error::Load)?;
+        fold.refresh(&**self.0.journal.store())
+            .await
+            .map_err(journal::Error::Load)?;
         if fold.state.started.is_some() || self.live(&spec.exec_id).is_some() {
             return Err(StartError::PipeEnded(spec.exec_id));
         }
@@ -211,18 +213,39 @@ impl Execs {
     pub(crate) async fn bury(&self, exec_id: &str) -> Result<(), StartError> {
         let mut fold = self.0.journal.fold::<State>(stream(exec_id)?);
         let actor = self.0.journal.own_actor();
-        self.0.journal.execute(&mut fold, &Command::Interrupt, actor).await?;
+        self.0
+            .journal
+            .execute(&mut fold, &Command::Interrupt, actor)
+            .await?;
         Ok(())
     }
 
+    /// Returns what the log knows of an exec.
+    pub(crate) async fn state(&self, exec_id: &str) -> Result<State, StartError> {
+        let mut fold = self.0.journal.fold::<State>(stream(exec_id)?);
+        fold.refresh(&**self.0.journal.store())
+            .await
+            .map_err(journal::Error::Load)?;
+        Ok(fold.state)
+    }
+
     pub(crate) fn live(&self, exec_id: &str) -> Option<Live> {
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner).get(exec_id).cloned()
+        self.0
+            .live
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(exec_id)
+            .cloned()
     }
 
     async fn check_same(&self, stream: StreamName, asked: ExecStarted) -> Result<(), StartError> {
         let mut fold = self.0.journal.fold::<State>(stream);
-        fold.refresh(&**self.0.journal.store()).await.map_err(journal::Error::Load)?;
-        fold.state.decide(&Command::Start(asked)).map_err(StartError::Rejected)?;
+        fold.refresh(&**self.0.journal.store())
+            .await
+            .map_err(journal::Error::Load)?;
+        fold.state
+            .decide(&Command::Start(asked))
+            .map_err(StartError::Rejected)?;
         Ok(())
     }
 
@@ -231,9 +254,20 @@ impl Execs {
         let (signal, signals) = mpsc::channel(SIGNALS_MAX);
         let (progress, watched) = watch::channel(Progress::default());
         let cancel = CancellationToken::new();
-        let live = Live { signals: signal, cancel: cancel.clone(), progress: watched };
+        let live = Live {
+            signals: signal,
+            cancel: cancel.clone(),
+            progress: watched,
+        };
         let exec_id = spec.exec_id.clone();
-        let task = Task { inner: Arc::clone(&self.0), spec, fold, signals, cancel, progress };
+        let task = Task {
+            inner: Arc::clone(&self.0),
+            spec,
+            fold,
+            signals,
+            cancel,
+            progress,
+        };
         let mut all = self.0.live.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(&exec_id) {
             Some(first) => (task, first.clone(), true),
@@ -249,14 +283,21 @@ impl Task {
     /// Leaves the list of live execs. Before the last word to those who watch, so that whoever looks
     /// for it behind that finds it in the log.
     pub(super) fn forget(&self) {
-        let mut all = self.inner.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self
+            .inner
+            .live
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         all.remove(&self.spec.exec_id);
     }
 
     /// Writes to the exec's stream and tells those who watch.
     pub(super) async fn write(&mut self, command: &Command) -> Result<(), StartError> {
         let actor = self.inner.journal.own_actor();
-        self.inner.journal.execute(&mut self.fold, command, actor).await?;
+        self.inner
+            .journal
+            .execute(&mut self.fold, command, actor)
+            .await?;
         let seq = self.fold.seq;
         self.progress.send_modify(|progress| progress.seq = seq);
         Ok(())
@@ -271,7 +312,8 @@ impl Task {
         }
         self.forget();
         let ending = Arc::new(Ending { exited, merged });
-        self.progress.send_modify(|progress| progress.ending = Some(ending));
+        self.progress
+            .send_modify(|progress| progress.ending = Some(ending));
     }
 }
 

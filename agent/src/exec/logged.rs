@@ -5,9 +5,7 @@ use std::{sync::Arc, time::Duration};
 use cocoonbox_commands::exec::Command;
 use cocoonbox_proto::{
     log::v1::{ExecExited, exec_exited::Reason, exec_output_streamed::Source},
-    toolhost::v1::{
-        RunExit, RunInput, RunOutput, run_exit, run_input, run_output::Frame,
-    },
+    toolhost::v1::{RunExit, RunInput, RunOutput, run_exit, run_input, run_output::Frame},
 };
 use tokio::{
     sync::oneshot,
@@ -147,7 +145,8 @@ fn show_beginning(task: &Task, kept: &Kept) {
     // Only background tools look at it, and only within their first second.
     if task.spec.background && kept.merged.total() <= MERGED_BYTES_MAX as u64 {
         let text: Arc<str> = kept.merged.text().into();
-        task.progress.send_modify(|progress| progress.beginning = text);
+        task.progress
+            .send_modify(|progress| progress.beginning = text);
     }
 }
 
@@ -171,11 +170,19 @@ pub(super) fn exited(exit: RunExit) -> ExecExited {
         run_exit::Reason::NotStarted => Reason::NotStarted,
         run_exit::Reason::Unspecified => Reason::Interrupted,
     };
-    ExecExited { code: exit.code, signal: exit.signal, detail: exit.detail, ..ended(reason) }
+    ExecExited {
+        code: exit.code,
+        signal: exit.signal,
+        detail: exit.detail,
+        ..ended(reason)
+    }
 }
 
 pub(super) fn ended(reason: Reason) -> ExecExited {
-    ExecExited { reason: reason.into(), ..ExecExited::default() }
+    ExecExited {
+        reason: reason.into(),
+        ..ExecExited::default()
+    }
 }
 
 pub(super) fn not_started(status: &Status) -> ExecExited {

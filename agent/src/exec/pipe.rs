@@ -46,12 +46,22 @@ pub(super) async fn run(
     let Caller { input, frames } = caller;
     let exited = copy(&mut task, input, &frames, &mut counts).await;
     let count = |total_bytes| {
-        Some(OutputSummary { total_bytes, omitted_bytes: total_bytes, ..OutputSummary::default() })
+        Some(OutputSummary {
+            total_bytes,
+            omitted_bytes: total_bytes,
+            ..OutputSummary::default()
+        })
     };
-    let exited =
-        ExecExited { stdout: count(counts.stdout), stderr: count(counts.stderr), ..exited };
+    let exited = ExecExited {
+        stdout: count(counts.stdout),
+        stderr: count(counts.stderr),
+        ..exited
+    };
     task.end(exited.clone(), String::new()).await;
-    frames.send(Ok(response(exec_response::Frame::Exited(exited)))).await.ok();
+    frames
+        .send(Ok(response(exec_response::Frame::Exited(exited))))
+        .await
+        .ok();
 }
 
 async fn copy(
@@ -121,10 +131,17 @@ async fn feed(mut input: Streaming<ExecRequest>, to: mpsc::Sender<RunInput>) {
             break;
         }
     }
-    to.send(RunInput { frame: Some(run_input::Frame::StdinEof(true)) }).await.ok();
+    to.send(RunInput {
+        frame: Some(run_input::Frame::StdinEof(true)),
+    })
+    .await
+    .ok();
     std::future::pending::<()>().await;
 }
 
 fn response(frame: exec_response::Frame) -> ExecResponse {
-    ExecResponse { offset_key: String::new(), frame: Some(frame) }
+    ExecResponse {
+        offset_key: String::new(),
+        frame: Some(frame),
+    }
 }

@@ -44,7 +44,9 @@ async fn send_all(
             .await
             .map_err(|error| rpc::read_error(&error))?;
         for event in &page.events {
-            let Some((response, last)) = response(event)? else { continue };
+            let Some((response, last)) = response(event)? else {
+                continue;
+            };
             if frames.send(Ok(response)).await.is_err() || last {
                 return Ok(());
             }
@@ -78,7 +80,9 @@ fn is_over(progress: &watch::Receiver<Progress>) -> bool {
 /// One event as the client gets it; the flag tells the last.
 fn response(event: &Recorded) -> Result<Option<(ExecResponse, bool)>, Status> {
     let payload = event.payload().map_err(|error| rpc::damaged(&error))?;
-    let Some(Payload::Exec(exec)) = payload else { return Ok(None) };
+    let Some(Payload::Exec(exec)) = payload else {
+        return Ok(None);
+    };
     let (frame, last) = match exec {
         ExecEvent::Started(started) => (Frame::Started(started.exec_id), false),
         ExecEvent::OutputStreamed(output) => {
@@ -92,5 +96,11 @@ fn response(event: &Recorded) -> Result<Option<(ExecResponse, bool)>, Status> {
         ExecEvent::Exited(exited) => (Frame::Exited(exited), true),
     };
     let offset_key = event.offset_key().to_string();
-    Ok(Some((ExecResponse { offset_key, frame: Some(frame) }, last)))
+    Ok(Some((
+        ExecResponse {
+            offset_key,
+            frame: Some(frame),
+        },
+        last,
+    )))
 }

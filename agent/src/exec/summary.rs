@@ -16,7 +16,12 @@ pub(crate) struct HeadTail {
 
 impl HeadTail {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { head: Vec::new(), tail: VecDeque::new(), total: 0, bytes_max }
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            total: 0,
+            bytes_max,
+        }
     }
 
     pub(crate) fn total(&self) -> u64 {

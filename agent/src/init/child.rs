@@ -44,7 +44,14 @@ impl Child {
         let listener = (role == Role::Toolhost)
             .then(|| listener.try_clone().map(OwnedFd::from).ok())
             .flatten();
-        Self { role, listener, pid: None, started: now, due: Some(now), backoff: BACKOFF_FIRST }
+        Self {
+            role,
+            listener,
+            pid: None,
+            started: now,
+            due: Some(now),
+            backoff: BACKOFF_FIRST,
+        }
     }
 
     pub(super) fn role(&self) -> Role {
@@ -88,7 +95,7 @@ impl Child {
         }
     }
 
-    pub(super) fn died(&mut self, status: &WaitStatus, now: Instant) {
+    pub(super) fn died(&mut self, status: WaitStatus, now: Instant) {
         tracing::warn!(
             role = ?self.role,
             code = status.exit_status(),
@@ -112,7 +119,11 @@ impl Child {
         command.env_clear().current_dir("/").process_group(0);
         match self.role {
             // Groups are cleared by the change of the user.
-            Role::Serve => command.arg("serve").uid(AGENT_ID).gid(AGENT_ID).stdin(Stdio::null()),
+            Role::Serve => command
+                .arg("serve")
+                .uid(AGENT_ID)
+                .gid(AGENT_ID)
+                .stdin(Stdio::null()),
             Role::Toolhost => {
                 let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
                 command

@@ -51,8 +51,10 @@ pub(super) fn prepare(layout: &Layout) -> Result<(), Error> {
         (&layout.home, USER_ID, None),
     ];
     for (path, owner, mode) in folders {
-        own(path, owner, mode)
-            .map_err(|source| Error::Folder { path: path.clone(), source })?;
+        own(path, owner, mode).map_err(|source| Error::Folder {
+            path: path.clone(),
+            source,
+        })?;
     }
     Ok(())
 }

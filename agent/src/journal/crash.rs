@@ -23,7 +23,12 @@ pub struct Crash {
 impl Crash {
     /// Wraps a store; 0 = never.
     pub fn new(inner: Arc<dyn Store>, before: u64, after: u64) -> Self {
-        Self { inner, before, after, appends: AtomicU64::new(0) }
+        Self {
+            inner,
+            before,
+            after,
+            appends: AtomicU64::new(0),
+        }
     }
 }
 

@@ -5,9 +5,8 @@ use cocoonbox_commands::agent::Command;
 use cocoonbox_events::CommandId;
 use cocoonbox_proto::{
     agent::v1::{
-        Agent, AgentRef, CreateAgentRequest, ListAgentsRequest, ListAgentsResponse,
-        RespondRequest, SendAccepted, SendRequest, TranscriptPage, TranscriptRequest,
-        agents_server::Agents,
+        Agent, AgentRef, CreateAgentRequest, ListAgentsRequest, ListAgentsResponse, RespondRequest,
+        SendAccepted, SendRequest, TranscriptPage, TranscriptRequest, agents_server::Agents,
     },
     log::v1::{Actor, ModelChoice, actor},
 };
@@ -36,7 +35,10 @@ impl AgentsService {
     fn actor(&self, metadata: &MetadataMap) -> Actor {
         let user = metadata.get(USER).and_then(|user| user.to_str().ok());
         match user.filter(|user| !user.is_empty() && user.len() <= USER_ID_BYTES_MAX) {
-            Some(user) => Actor { kind: actor::Kind::User.into(), id: user.to_owned() },
+            Some(user) => Actor {
+                kind: actor::Kind::User.into(),
+                id: user.to_owned(),
+            },
             None => self.journal.own_actor(),
         }
     }
@@ -47,14 +49,22 @@ impl AgentsService {
         }
         self.identity.current().model(turn::MAIN).ok_or_else(|| {
             let message = "no model is configured for this box";
-            status::status(Code::FailedPrecondition, "MODEL_NOT_CONFIGURED", message, &[])
+            status::status(
+                Code::FailedPrecondition,
+                "MODEL_NOT_CONFIGURED",
+                message,
+                &[],
+            )
         })
     }
 
     /// The id that a nonce stands for, or a fresh one.
     fn id(&self, nonce: &str, what: &str) -> Result<String, Status> {
         if nonce.len() > NONCE_BYTES_MAX {
-            return Err(status::bad_field("client_nonce", "is longer than 256 bytes"));
+            return Err(status::bad_field(
+                "client_nonce",
+                "is longer than 256 bytes",
+            ));
         }
         if nonce.is_empty() {
             return Ok(self.journal.draw());
@@ -72,7 +82,10 @@ impl AgentsService {
             approval: cocoonbox_proto::log::v1::ApprovalPolicy::ApproveAll,
             steps_max: 0,
         };
-        let made = self.agents.create(turn::MAIN, settings, actor.clone()).await;
+        let made = self
+            .agents
+            .create(turn::MAIN, settings, actor.clone())
+            .await;
         made.map(drop).map_err(|error| status::agent_error(&error))
     }
 }
@@ -93,21 +106,30 @@ impl Agents for AgentsService {
             steps_max: request.steps_max,
         };
         let made = self.agents.create(&agent_id, settings, actor).await;
-        made.map(|made| Response::new(to_wire(made))).map_err(|error| status::agent_error(&error))
+        made.map(|made| Response::new(to_wire(made)))
+            .map_err(|error| status::agent_error(&error))
     }
 
     async fn list(
         &self,
         _: Request<ListAgentsRequest>,
     ) -> Result<Response<ListAgentsResponse>, Status> {
-        let all = self.agents.list().await.map_err(|error| status::agent_error(&error))?;
+        let all = self
+            .agents
+            .list()
+            .await
+            .map_err(|error| status::agent_error(&error))?;
         let agents = all.into_iter().map(to_wire).collect();
         Ok(Response::new(ListAgentsResponse { agents }))
     }
 
     async fn send(&self, request: Request<SendRequest>) -> Result<Response<SendAccepted>, Status> {
         let actor = self.actor(request.metadata());
-        let SendRequest { agent_id, prompt, client_nonce } = request.into_inner();
+        let SendRequest {
+            agent_id,
+            prompt,
+            client_nonce,
+        } = request.into_inner();
         let agent_id = or_main(agent_id);
         if agent_id == turn::MAIN {
             self.make_main(&actor).await?;
@@ -115,10 +137,20 @@ impl Agents for AgentsService {
         let prompt_id = self.id(&client_nonce, &format!("prompt {agent_id}"))?;
         let id = CommandId::derive(prompt_id.as_bytes(), "prompt");
         let asked = prompt.clone().into_bytes();
-        let command = Command::Prompt { prompt_id: prompt_id.clone(), text: prompt };
-        let told = self.agents.tell(&agent_id, command, actor, Some((id, asked))).await;
+        let command = Command::Prompt {
+            prompt_id: prompt_id.clone(),
+            text: prompt,
+        };
+        let told = self
+            .agents
+            .tell(&agent_id, command, actor, Some((id, asked)))
+            .await;
         let key = told.map_err(|error| status::agent_error(&error))?;
-        Ok(Response::new(SendAccepted { agent_id, prompt_id, offset_key: key.to_string() }))
+        Ok(Response::new(SendAccepted {
+            agent_id,
+            prompt_id,
+            offset_key: key.to_string(),
+        }))
     }
 
     async fn transcript(
@@ -126,7 +158,12 @@ impl Agents for AgentsService {
         _: Request<TranscriptRequest>,
     ) -> Result<Response<TranscriptPage>, Status> {
         let message = "transcripts are served by the api, from its replica of this box's log";
-        Err(status::status(Code::Unimplemented, "SERVED_BY_EDGE", message, &[]))
+        Err(status::status(
+            Code::Unimplemented,
+            "SERVED_BY_EDGE",
+            message,
+            &[],
+        ))
     }
 
     async fn respond(&self, request: Request<RespondRequest>) -> Result<Response<()>, Status> {
@@ -146,7 +183,9 @@ impl Agents for AgentsService {
     async fn cancel(&self, request: Request<AgentRef>) -> Result<Response<()>, Status> {
         let actor = self.actor(request.metadata());
         let agent_id = or_main(request.into_inner().agent_id);
-        let command = Command::Cancel { turn_id: self.journal.draw() };
+        let command = Command::Cancel {
+            turn_id: self.journal.draw(),
+        };
         let told = self.agents.tell(&agent_id, command, actor, None).await;
         told.map_err(|error| status::agent_error(&error))?;
         Ok(Response::new(()))
@@ -154,7 +193,11 @@ impl Agents for AgentsService {
 }
 
 fn or_main(agent_id: String) -> String {
-    if agent_id.is_empty() { turn::MAIN.to_owned() } else { agent_id }
+    if agent_id.is_empty() {
+        turn::MAIN.to_owned()
+    } else {
+        agent_id
+    }
 }
 
 fn to_wire(agent: AgentState) -> Agent {

@@ -44,7 +44,10 @@ impl BoxLog for BoxLogService {
         // A replica that is ahead of us holds what this log has lost: it must not wait in silence.
         let tail = self.journal.tail().map_err(failed)?;
         if after > tail.pos {
-            let ahead = cocoonbox_events::ReadError::AheadOfTail { pos: after, tail: tail.pos };
+            let ahead = cocoonbox_events::ReadError::AheadOfTail {
+                pos: after,
+                tail: tail.pos,
+            };
             return Err(status::read_error(&ahead));
         }
         let mut follower =
@@ -56,12 +59,12 @@ impl BoxLog for BoxLogService {
                     page = follower.next() => page,
                     () = batches.closed() => return,
                 };
-                let batch = page.map_err(|error| status::read_error(&error)).map(|page| {
-                    RecordedBatch {
+                let batch = page
+                    .map_err(|error| status::read_error(&error))
+                    .map(|page| RecordedBatch {
                         log_id: log.as_bytes().to_vec(),
                         events: page.events.iter().map(Recorded::to_wire).collect(),
-                    }
-                });
+                    });
                 let over = batch.is_err();
                 if batches.send(batch).await.is_err() || over {
                     return;
@@ -76,7 +79,11 @@ impl BoxLog for BoxLogService {
         self.stop_turns.cancel();
         self.agents.ended().await;
         self.execs.interrupt().await;
-        let tail = self.journal.close().await.map_err(|error| status::read_error(&error))?;
+        let tail = self
+            .journal
+            .close()
+            .await
+            .map_err(|error| status::read_error(&error))?;
         tracing::info!(pos = tail.pos, "quiesced");
         Ok(Response::new(Tail {
             log_id: tail.log.as_bytes().to_vec(),

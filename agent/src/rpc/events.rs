@@ -25,14 +25,24 @@ pub(super) async fn begin(journal: &Journal, key: &str) -> Result<u64, Status> {
     if key.is_empty() {
         return Ok(0);
     }
-    let key: OffsetKey =
-        key.parse().map_err(|error| status::bad_field("from_offset", format!("{error}")))?;
+    let key: OffsetKey = key
+        .parse()
+        .map_err(|error| status::bad_field("from_offset", format!("{error}")))?;
     if key.log != journal.log() {
         let facts = [("log", journal.log().to_string())];
         let message = "the offset key is of another log than this box's";
-        return Err(status::status(Code::FailedPrecondition, "OTHER_LOG", message, &facts));
+        return Err(status::status(
+            Code::FailedPrecondition,
+            "OTHER_LOG",
+            message,
+            &facts,
+        ));
     }
-    journal.store().resume(&key).await.map_err(|error| status::read_error(&error))
+    journal
+        .store()
+        .resume(&key)
+        .await
+        .map_err(|error| status::read_error(&error))
 }
 
 /// Sends what the request asks for until its end or the client's.
@@ -50,8 +60,7 @@ async fn follow(
 ) -> Result<(), Status> {
     let log = journal.log();
     let failed = |error| status::read_error(&error);
-    let mut follower =
-        Follower::new(journal.store().clone(), log, after).map_err(failed)?;
+    let mut follower = Follower::new(journal.store().clone(), log, after).map_err(failed)?;
     let chain = journal.store().chain_at(log, after).await.map_err(failed)?;
     let mut seen = OffsetKey::new(log, after, chain).to_string();
     let mut skipped = 0;
@@ -100,13 +109,18 @@ async fn follow(
 }
 
 fn wanted(event: &Recorded, prefixes: &[String]) -> bool {
-    prefixes.is_empty() || prefixes.iter().any(|prefix| event.stream.as_str().starts_with(prefix))
+    prefixes.is_empty()
+        || prefixes
+            .iter()
+            .any(|prefix| event.stream.as_str().starts_with(prefix))
 }
 
 fn heartbeat(key: &str) -> EventOrHeartbeat {
     EventOrHeartbeat {
         offset_key: key.to_owned(),
-        item: Some(Item::Heartbeat(Heartbeat { offset_key: key.to_owned() })),
+        item: Some(Item::Heartbeat(Heartbeat {
+            offset_key: key.to_owned(),
+        })),
     }
 }
 
@@ -128,7 +142,11 @@ fn to_wire(event: &Recorded) -> EventOrHeartbeat {
             version: event.version,
             at_ms: event.recorded_us.div_euclid(1_000),
             actor: header.actor,
-            payload: event.body.as_ref().map(|body| body.payload.to_vec()).unwrap_or_default(),
+            payload: event
+                .body
+                .as_ref()
+                .map(|body| body.payload.to_vec())
+                .unwrap_or_default(),
             erased: event.body.is_none(),
             event_id: hex::encode(header.event_id),
             cause: hex::encode(header.cause),

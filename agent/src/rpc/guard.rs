@@ -53,7 +53,10 @@ impl<S> Layer<S> for GuardLayer {
     type Service = Guard<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Guard { inner, layer: self.clone() }
+        Guard {
+            inner,
+            layer: self.clone(),
+        }
     }
 }
 

@@ -46,7 +46,10 @@ impl Session for SessionService {
 
     async fn hello(&self, _: Request<HelloRequest>) -> Result<Response<HelloResponse>, Status> {
         let identity = self.identity.current();
-        let tail = self.journal.tail().map_err(|error| status::read_error(&error))?;
+        let tail = self
+            .journal
+            .tail()
+            .map_err(|error| status::read_error(&error))?;
         Ok(Response::new(HelloResponse {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             box_id: identity.box_id.clone(),
@@ -63,7 +66,8 @@ impl Session for SessionService {
         let request = request.into_inner();
         let after = events::begin(&self.journal, &request.from_offset).await?;
         let (items, answers) = mpsc::channel(ANSWERS_MAX);
-        self.tasks.spawn(events::send(self.journal.clone(), request, after, items));
+        self.tasks
+            .spawn(events::send(self.journal.clone(), request, after, items));
         Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
     }
 
@@ -78,7 +82,11 @@ impl Session for SessionService {
         };
         let (is_pipe, exec_id) = (start.pipe, start.exec_id);
         let spec = Spec {
-            exec_id: if exec_id.is_empty() { self.journal.draw() } else { exec_id },
+            exec_id: if exec_id.is_empty() {
+                self.journal.draw()
+            } else {
+                exec_id
+            },
             argv: start.argv,
             cwd: start.cwd,
             env: start.env,
@@ -95,7 +103,8 @@ impl Session for SessionService {
             let stream = stream.map_err(|error| status::exec_error(&error))?;
             let live = self.execs.start(spec).await;
             let live = live.map_err(|error| status::exec_error(&error))?;
-            self.tasks.spawn(exec::follow(self.journal.clone(), stream, live, frames));
+            self.tasks
+                .spawn(exec::follow(self.journal.clone(), stream, live, frames));
         }
         Ok(Response::new(Box::pin(ReceiverStream::new(answers))))
     }
@@ -112,7 +121,12 @@ impl Session for SessionService {
         if !self.execs.signal(&exec_id, signal).await {
             let facts = [("exec_id", exec_id)];
             let message = "no exec with this id is running";
-            return Err(status::status(Code::NotFound, "EXEC_NOT_RUNNING", message, &facts));
+            return Err(status::status(
+                Code::NotFound,
+                "EXEC_NOT_RUNNING",
+                message,
+                &facts,
+            ));
         }
         Ok(Response::new(SignalExecResponse {}))
     }

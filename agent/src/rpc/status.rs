@@ -23,8 +23,10 @@ pub(super) fn status(
     message: impl Into<String>,
     facts: &[(&str, String)],
 ) -> Status {
-    let facts: HashMap<String, String> =
-        facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let facts: HashMap<String, String> = facts
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), value.clone()))
+        .collect();
     let details = ErrorDetails::with_error_info(reason, DOMAIN, facts);
     Status::with_error_details(code, message, details)
 }
@@ -32,8 +34,16 @@ pub(super) fn status(
 pub(super) fn bad_field(field: &str, problem: impl Into<String>) -> Status {
     let problem = problem.into();
     let mut details = ErrorDetails::with_bad_request_violation(field, problem.clone());
-    details.set_error_info("BAD_FIELD", DOMAIN, HashMap::from([("field".into(), field.into())]));
-    Status::with_error_details(Code::InvalidArgument, format!("`{field}`: {problem}"), details)
+    details.set_error_info(
+        "BAD_FIELD",
+        DOMAIN,
+        HashMap::from([("field".into(), field.into())]),
+    );
+    Status::with_error_details(
+        Code::InvalidArgument,
+        format!("`{field}`: {problem}"),
+        details,
+    )
 }
 
 fn retry(code: Code, reason: &str, message: &str, after: Duration) -> Status {
@@ -43,11 +53,21 @@ fn retry(code: Code, reason: &str, message: &str, after: Duration) -> Status {
 }
 
 pub(super) fn stopping() -> Status {
-    retry(Code::Unavailable, "BOX_STOPPING", "the box is being stopped", RETRY_STOPPING)
+    retry(
+        Code::Unavailable,
+        "BOX_STOPPING",
+        "the box is being stopped",
+        RETRY_STOPPING,
+    )
 }
 
 pub(super) fn credential(error: credential::Error) -> Status {
-    status(Code::Unauthenticated, error.reason(), error.to_string(), &[])
+    status(
+        Code::Unauthenticated,
+        error.reason(),
+        error.to_string(),
+        &[],
+    )
 }
 
 /// A stream that cannot say how it goes on; the same request may be sent again.
@@ -68,9 +88,12 @@ pub(crate) fn read_error(error: &ReadError) -> Status {
             let facts = [("pos", pos.to_string()), ("tail", tail.to_string())];
             status(Code::OutOfRange, "AHEAD_OF_TAIL", message, &facts)
         }
-        ReadError::Diverged { pos } => {
-            status(Code::Aborted, "DIVERGED", message, &[("pos", pos.to_string())])
-        }
+        ReadError::Diverged { pos } => status(
+            Code::Aborted,
+            "DIVERGED",
+            message,
+            &[("pos", pos.to_string())],
+        ),
         error => {
             tracing::error!(%error, "log not read");
             status(Code::Internal, "LOG_NOT_READABLE", message, &[])
@@ -82,15 +105,11 @@ fn append_error(error: &AppendError) -> Status {
     let message = error.to_string();
     match error {
         AppendError::Conflict { .. } => status(Code::Aborted, "CONFLICT", message, &[]),
-        AppendError::CommandReused => {
-            status(Code::AlreadyExists, "NONCE_REUSED", message, &[])
-        }
+        AppendError::CommandReused => status(Code::AlreadyExists, "NONCE_REUSED", message, &[]),
         AppendError::TooMany { .. } | AppendError::TooLarge { .. } => {
             status(Code::InvalidArgument, "TOO_LARGE", message, &[])
         }
-        error if error.is_retryable() => {
-            retry(Code::Unavailable, "LOG_BUSY", &message, RETRY_BUSY)
-        }
+        error if error.is_retryable() => retry(Code::Unavailable, "LOG_BUSY", &message, RETRY_BUSY),
         error => {
             tracing::error!(%error, "log not written");
             status(Code::Internal, "LOG_NOT_WRITTEN", message, &[])
@@ -101,13 +120,19 @@ fn append_error(error: &AppendError) -> Status {
 pub(super) fn exec_error(error: &StartError) -> Status {
     match error {
         StartError::BadId(_) => bad_field("exec_id", error.to_string()),
-        StartError::Busy => {
-            retry(Code::ResourceExhausted, "TOO_MANY_EXECS", &error.to_string(), RETRY_BUSY)
-        }
+        StartError::Busy => retry(
+            Code::ResourceExhausted,
+            "TOO_MANY_EXECS",
+            &error.to_string(),
+            RETRY_BUSY,
+        ),
         StartError::Stopping => stopping(),
-        StartError::PipeEnded(_) => {
-            status(Code::AlreadyExists, "PIPE_NOT_RESUMABLE", error.to_string(), &[])
-        }
+        StartError::PipeEnded(_) => status(
+            Code::AlreadyExists,
+            "PIPE_NOT_RESUMABLE",
+            error.to_string(),
+            &[],
+        ),
         StartError::Rejected(rejection) => exec_rejection(rejection),
         StartError::Journal(error) => journal_error(error, exec_rejection),
     }
@@ -128,9 +153,12 @@ fn exec_rejection(rejection: &exec::Rejection) -> Status {
 pub(super) fn agent_error(error: &Fault) -> Status {
     match error {
         Fault::BadId(_) => bad_field("agent_id", error.to_string()),
-        Fault::TooMany => {
-            status(Code::ResourceExhausted, "TOO_MANY_AGENTS", error.to_string(), &[])
-        }
+        Fault::TooMany => status(
+            Code::ResourceExhausted,
+            "TOO_MANY_AGENTS",
+            error.to_string(),
+            &[],
+        ),
         Fault::Journal(error) => journal_error(error, agent_rejection),
     }
 }
@@ -141,9 +169,7 @@ fn agent_rejection(rejection: &agent::Rejection) -> Status {
     match rejection {
         Rejection::NotFound => status(Code::NotFound, "AGENT_NOT_FOUND", message, &[]),
         Rejection::Closed => status(Code::FailedPrecondition, "AGENT_CLOSED", message, &[]),
-        Rejection::QueueFull => {
-            retry(Code::ResourceExhausted, "QUEUE_FULL", &message, RETRY_BUSY)
-        }
+        Rejection::QueueFull => retry(Code::ResourceExhausted, "QUEUE_FULL", &message, RETRY_BUSY),
         Rejection::UnknownApproval { .. } => {
             status(Code::NotFound, "APPROVAL_NOT_FOUND", message, &[])
         }

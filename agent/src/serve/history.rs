@@ -7,7 +7,7 @@ use cocoonbox_events::{Kind, ReadError, limits::PAGE_EVENTS_MAX};
 use crate::{
     exec::{Execs, StartError},
     journal::Journal,
-    turn::{Agents, Fault},
+    turn::Agents,
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -17,12 +17,6 @@ pub enum Error {
     #[error("ending exec `{exec_id}`")]
     Exec {
         exec_id: String,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    #[error("taking up agent `{agent_id}`")]
-    Agent {
-        agent_id: String,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -39,9 +33,14 @@ pub(super) async fn take_up(
     let mut known = BTreeSet::new();
     let mut after = 0;
     loop {
-        let page = journal.store().read(journal.log(), after, PAGE_EVENTS_MAX).await;
+        let page = journal
+            .store()
+            .read(journal.log(), after, PAGE_EVENTS_MAX)
+            .await;
         let page = page.map_err(Error::Read)?;
-        let Some(last) = page.events.last() else { break };
+        let Some(last) = page.events.last() else {
+            break;
+        };
         after = last.pos;
         for event in &page.events {
             let id = event.stream.id().to_owned();
@@ -55,11 +54,16 @@ pub(super) async fn take_up(
     }
     for exec_id in running {
         let buried = execs.bury(&exec_id).await;
-        buried.map_err(|source: StartError| Error::Exec { exec_id, source: source.into() })?;
+        buried.map_err(|source: StartError| Error::Exec {
+            exec_id,
+            source: source.into(),
+        })?;
     }
     for agent_id in known {
-        let resumed = agents.resume(&agent_id).await;
-        resumed.map_err(|source: Fault| Error::Agent { agent_id, source: source.into() })?;
+        if let Err(error) = agents.resume(&agent_id).await {
+            // One agent that cannot be read must not take the box with it.
+            tracing::error!(%error, agent = agent_id, "agent not taken up");
+        }
     }
     Ok(())
 }

@@ -23,24 +23,38 @@ pub(super) fn reset_limits() {
     // Not being able to is no reason not to run the command.
     let _ = rustix::process::setrlimit(
         Resource::Nofile,
-        Rlimit { current: Some(soft), maximum: now.maximum },
+        Rlimit {
+            current: Some(soft),
+            maximum: now.maximum,
+        },
     );
 }
 
 /// Starts the command in a process group of its own and returns its process id, or why not.
 pub(super) fn spawn(start: &RunStart, stdio: Stdio) -> Result<i32, String> {
-    let (program, args) = start.argv.split_first().ok_or("there is no program to run")?;
+    let (program, args) = start
+        .argv
+        .split_first()
+        .ok_or("there is no program to run")?;
     if program.is_empty() {
         return Err("the program's name is empty".to_owned());
     }
     if !Path::new(&start.cwd).is_dir() {
-        return Err(format!("the working directory `{}` does not exist", start.cwd));
+        return Err(format!(
+            "the working directory `{}` does not exist",
+            start.cwd
+        ));
     }
     let [stdin, stdout, stderr] = stdio;
     let spawned = Command::new(program)
         .args(args)
         .env_clear()
-        .envs(start.env.iter().map(|(name, value)| (OsStr::new(name), OsStr::new(value))))
+        .envs(
+            start
+                .env
+                .iter()
+                .map(|(name, value)| (OsStr::new(name), OsStr::new(value))),
+        )
         .current_dir(&start.cwd)
         .stdin(Output::from(stdin))
         .stdout(Output::from(stdout))

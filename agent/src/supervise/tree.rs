@@ -1,10 +1,6 @@
 //! Finding and killing the descendants of a process by way of `/proc`.
 
-use std::{
-    collections::HashSet,
-    fs, thread,
-    time::Duration,
-};
+use std::{collections::HashSet, fs, thread, time::Duration};
 
 use rustix::process::{Pid, PidfdFlags, Signal};
 
@@ -24,7 +20,12 @@ pub(crate) fn descendants(root: i32) -> Vec<Process> {
     // Ids wrap around, so parents need not come first: repeat until nothing is added.
     loop {
         let before = family.len();
-        family.extend(all.iter().filter(|(p, _)| family.contains(&p.parent)).map(|(p, _)| p.pid).collect::<Vec<_>>());
+        family.extend(
+            all.iter()
+                .filter(|(p, _)| family.contains(&p.parent))
+                .map(|(p, _)| p.pid)
+                .collect::<Vec<_>>(),
+        );
         if family.len() == before {
             break;
         }
@@ -37,13 +38,21 @@ pub(crate) fn descendants(root: i32) -> Vec<Process> {
 
 /// Returns the living and dead children of `parent`.
 pub(crate) fn children(parent: i32) -> Vec<Process> {
-    all().into_iter().map(|(process, _)| process).filter(|p| p.parent == parent).collect()
+    all()
+        .into_iter()
+        .map(|(process, _)| process)
+        .filter(|p| p.parent == parent)
+        .collect()
 }
 
 /// Sends a signal if the process is still the one that was seen.
 pub(crate) fn signal(process: &Process, signal: Signal) {
-    let Some(pid) = Pid::from_raw(process.pid) else { return };
-    let Ok(fd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let Some(pid) = Pid::from_raw(process.pid) else {
+        return;
+    };
+    let Ok(fd) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
     // The descriptor pins the id: what is read here is what the signal reaches.
     if read(process.pid).is_some_and(|(found, _)| found.started == process.started) {
         let _ = rustix::process::pidfd_send_signal(&fd, signal);
@@ -55,8 +64,10 @@ pub(crate) fn signal(process: &Process, signal: Signal) {
 pub(crate) fn kill(root: i32, look: Duration) {
     let mut stopped = HashSet::new();
     for _ in 0..PASSES_MAX {
-        let fresh: Vec<_> =
-            descendants(root).into_iter().filter(|p| stopped.insert((p.pid, p.started))).collect();
+        let fresh: Vec<_> = descendants(root)
+            .into_iter()
+            .filter(|p| stopped.insert((p.pid, p.started)))
+            .collect();
         if fresh.is_empty() {
             break;
         }
@@ -80,7 +91,9 @@ pub(crate) fn kill(root: i32, look: Duration) {
 const PASSES_MAX: u32 = 20;
 
 fn all() -> Vec<(Process, bool)> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
@@ -98,7 +111,14 @@ fn read(pid: i32) -> Option<(Process, bool)> {
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
     let started = fields.nth(17)?.parse().ok()?;
-    Some((Process { pid, parent, started }, matches!(state, "Z" | "X")))
+    Some((
+        Process {
+            pid,
+            parent,
+            started,
+        },
+        matches!(state, "Z" | "X"),
+    ))
 }
 
 #[cfg(test)]
@@ -108,13 +128,25 @@ mod tests {
     #[test]
     fn finds_itself_and_a_child() {
         let me = i32::try_from(std::process::id()).expect("an id");
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep");
         let pid = i32::try_from(child.id()).expect("an id");
         assert!(children(me).iter().any(|p| p.pid == pid));
-        let found = descendants(me).into_iter().find(|p| p.pid == pid).expect("a descendant");
-        let other = Process { started: found.started + 1, ..found };
+        let found = descendants(me)
+            .into_iter()
+            .find(|p| p.pid == pid)
+            .expect("a descendant");
+        let other = Process {
+            started: found.started + 1,
+            ..found
+        };
         signal(&other, Signal::KILL);
-        assert!(child.try_wait().expect("a status").is_none(), "another start time is another process");
+        assert!(
+            child.try_wait().expect("a status").is_none(),
+            "another start time is another process"
+        );
         signal(&found, Signal::KILL);
         assert!(!child.wait().expect("a status").success());
     }

@@ -38,8 +38,14 @@ pub(crate) enum Word {
     /// From it: the command did not start; so many bytes of text follow.
     NotStarted(i32),
     /// From it: the exit code, and whether descendants are left.
-    Exited { code: i32, left: bool },
-    Signalled { signal: i32, left: bool },
+    Exited {
+        code: i32,
+        left: bool,
+    },
+    Signalled {
+        signal: i32,
+        left: bool,
+    },
 }
 
 impl Word {
@@ -68,7 +74,10 @@ impl Word {
             b'p' => Self::Started(number),
             b'n' => Self::NotStarted(number),
             b'e' => Self::Exited { code: number, left },
-            b'g' => Self::Signalled { signal: number, left },
+            b'g' => Self::Signalled {
+                signal: number,
+                left,
+            },
             _ => return None,
         })
     }
@@ -76,7 +85,9 @@ impl Word {
 
 /// Sends the first four bytes of a start, its length, with the descriptors. The message itself follows.
 pub(crate) fn send_stdio(socket: impl AsFd, len: usize, stdio: &Stdio) -> io::Result<()> {
-    let len = u32::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?.to_le_bytes();
+    let len = u32::try_from(len)
+        .map_err(|_| io::ErrorKind::InvalidInput)?
+        .to_le_bytes();
     let fds = [stdio[0].as_fd(), stdio[1].as_fd(), stdio[2].as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -87,7 +98,11 @@ pub(crate) fn send_stdio(socket: impl AsFd, len: usize, stdio: &Stdio) -> io::Re
         &mut control,
         SendFlags::NOSIGNAL,
     )?;
-    if sent == len.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    if sent == len.len() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::WriteZero.into())
+    }
 }
 
 pub(crate) fn receive_start(socket: &UnixStream) -> io::Result<(RunStart, Stdio)> {
@@ -139,8 +154,14 @@ mod tests {
             Word::Kill,
             Word::Started(77),
             Word::NotStarted(12),
-            Word::Exited { code: -1, left: true },
-            Word::Signalled { signal: 9, left: false },
+            Word::Exited {
+                code: -1,
+                left: true,
+            },
+            Word::Signalled {
+                signal: 9,
+                left: false,
+            },
         ];
         for word in words {
             assert_eq!(Word::decode(word.encode()), Some(word));

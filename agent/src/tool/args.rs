@@ -101,20 +101,30 @@ pub(super) fn parse(name: &str, args_json: &str) -> Result<Args, Problem> {
     };
     match &args {
         Args::Shell(shell) if shell.command.trim().is_empty() => Err(Problem::NoCommand),
-        Args::Shell(Shell { timeout_ms: Some(asked), .. })
-            if !(1..=TIMEOUT_MAX_MS).contains(asked) =>
-        {
-            Err(Problem::Timeout { asked: *asked, max: TIMEOUT_MAX_MS })
-        }
+        Args::Shell(Shell {
+            timeout_ms: Some(asked),
+            ..
+        }) if !(1..=TIMEOUT_MAX_MS).contains(asked) => Err(Problem::Timeout {
+            asked: *asked,
+            max: TIMEOUT_MAX_MS,
+        }),
         _ => Ok(args),
     }
 }
 
 fn of_schema<T: DeserializeOwned>(args_json: &str) -> Result<T, Problem> {
-    let text = if args_json.trim().is_empty() { "{}" } else { args_json };
+    let text = if args_json.trim().is_empty() {
+        "{}"
+    } else {
+        args_json
+    };
     serde_json::from_str(text).map_err(|error| {
         let why = error.to_string();
-        if error.is_data() { Problem::Schema { why } } else { Problem::NotJson { why } }
+        if error.is_data() {
+            Problem::Schema { why }
+        } else {
+            Problem::NotJson { why }
+        }
     })
 }
 
@@ -137,6 +147,11 @@ mod tests {
 
     #[test]
     fn an_empty_text_is_no_arguments() {
-        assert_eq!(parse("ls", "").expect("args"), Args::Ls(Ls { path: String::new() }));
+        assert_eq!(
+            parse("ls", "").expect("args"),
+            Args::Ls(Ls {
+                path: String::new()
+            })
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cocoonbox_commands::agent::ToolCall;
 use cocoonbox_proto::log::v1::{
-    ExecExited, agent_tool_finished::Outcome, exec_exited::Reason,
+    ExecExited, OutputSummary, agent_tool_finished::Outcome, exec_exited::Reason,
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,62 @@ pub(super) async fn run(
         }
         Err(error) => Finished::error(format!("nothing was run: {error}")),
     };
-    Some(Finished { exec_id, ..finished })
+    Some(Finished {
+        exec_id,
+        ..finished
+    })
+}
+
+/// What the log knows of a command that an earlier process ran.
+pub(super) async fn recover(execs: &Execs, agent_id: &str, call: &ToolCall) -> Option<Finished> {
+    let exec_id = exec_id(agent_id, &call.tool_call_id);
+    let state = match execs.state(&exec_id).await {
+        Ok(state) => state,
+        Err(error) => {
+            tracing::warn!(%error, "exec not read");
+            return None;
+        }
+    };
+    let Some(started) = state.started else {
+        // An exec is in the log before its process is there.
+        return Some(Finished::error(
+            "nothing was run: the agent was restarted before it began. Call it again if it is still \
+             wanted."
+                .to_owned(),
+        ));
+    };
+    let exited = state
+        .exited
+        .filter(|exited| exited.reason() != Reason::Interrupted)?;
+    if started.background {
+        let text = format!("Ran in the background as exec `{exec_id}` and has ended.");
+        return Some(Finished {
+            exec_id,
+            ..Finished::ok(text)
+        });
+    }
+    let merged = [&exited.stdout, &exited.stderr]
+        .into_iter()
+        .flatten()
+        .map(text_of)
+        .collect();
+    let finished = finished(&Ending { exited, merged })?;
+    Some(Finished {
+        exec_id,
+        ..finished
+    })
+}
+
+fn text_of(kept: &OutputSummary) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match kept.omitted_bytes {
+        0 => text(&[kept.head.as_slice(), &kept.tail].concat()),
+        left => format!(
+            "{}\n[{left} bytes left out]\n{}",
+            text(&kept.head),
+            text(&kept.tail)
+        ),
+    }
 }
 
 async fn foreground(live: Live, cancel: &CancellationToken) -> Option<Finished> {
@@ -67,7 +122,12 @@ async fn foreground(live: Live, cancel: &CancellationToken) -> Option<Finished> 
         Some(ending) => ending,
         None => {
             live.cancel();
-            progress.wait_for(|progress| progress.ending.is_some()).await.ok()?.ending.clone()?
+            progress
+                .wait_for(|progress| progress.ending.is_some())
+                .await
+                .ok()?
+                .ending
+                .clone()?
         }
     };
     finished(&ending)
@@ -88,29 +148,44 @@ async fn background(live: Live, exec_id: &str) -> Option<Finished> {
     } else {
         format!("It says so far:\n{}", now.beginning)
     };
-    Some(Finished::ok(format!("Runs in the background as exec `{exec_id}`. {said}")))
+    Some(Finished::ok(format!(
+        "Runs in the background as exec `{exec_id}`. {said}"
+    )))
 }
 
 /// What the model is told. `None`: the box is being stopped, and the next process says so.
 fn finished(ending: &Ending) -> Option<Finished> {
-    let ExecExited { code, signal, detail, .. } = &ending.exited;
+    let ExecExited {
+        code,
+        signal,
+        detail,
+        ..
+    } = &ending.exited;
     let (outcome, mut head) = match ending.exited.reason() {
         Reason::Exited if *code == 0 => (Outcome::Ok, "exit code 0".to_owned()),
         Reason::Exited => (Outcome::Error, format!("exit code {code}")),
         Reason::Signalled => (Outcome::Error, format!("killed by signal {signal}")),
         Reason::TimedOut => (Outcome::Error, "timed out".to_owned()),
-        Reason::Cancelled => (Outcome::Cancelled, "stopped: the turn was cancelled".to_owned()),
+        Reason::Cancelled => (
+            Outcome::Cancelled,
+            "stopped: the turn was cancelled".to_owned(),
+        ),
         Reason::NotStarted => (Outcome::Error, "not started".to_owned()),
         Reason::Interrupted if detail.is_empty() => return None,
-        Reason::Interrupted | Reason::Unspecified => {
-            (Outcome::Interrupted, "interrupted; whether it took effect is not known".to_owned())
-        }
+        Reason::Interrupted | Reason::Unspecified => (
+            Outcome::Interrupted,
+            "interrupted; whether it took effect is not known".to_owned(),
+        ),
     };
     if !detail.is_empty() {
         head = format!("{head} ({detail})");
     }
     let said = &ending.merged;
-    let text = if said.is_empty() { format!("{head}\n[no output]") } else { format!("{head}\n{said}") };
+    let text = if said.is_empty() {
+        format!("{head}\n[no output]")
+    } else {
+        format!("{head}\n{said}")
+    };
     Some(Finished::new(outcome, text))
 }
 

@@ -7,11 +7,10 @@ use crate::wire::ToolSpec;
 /// Returns every tool.
 pub(crate) fn specs() -> Vec<ToolSpec> {
     let text = |about: &str| json!({ "type": "string", "description": about });
-    let number = |about: &str, min: u64, max: u64| {
-        json!({ "type": "integer", "minimum": min, "maximum": max, "description": about })
-    };
+    let number = |about: &str, min: u64, max: u64| json!({ "type": "integer", "minimum": min, "maximum": max, "description": about });
     let flag = |about: &str| json!({ "type": "boolean", "description": about });
-    let path = || text("Relative to /workspace, or absolute beneath /workspace, /home/user or /tmp.");
+    let path =
+        || text("Relative to /workspace, or absolute beneath /workspace, /home/user or /tmp.");
     vec![
         ToolSpec {
             name: "shell",
@@ -102,7 +101,9 @@ mod tests {
     #[test]
     fn the_parser_knows_every_property_and_nothing_else() {
         for spec in specs() {
-            let properties = spec.parameters["properties"].as_object().expect("an object");
+            let properties = spec.parameters["properties"]
+                .as_object()
+                .expect("an object");
             let args: serde_json::Map<_, _> = properties
                 .iter()
                 .map(|(name, schema)| {

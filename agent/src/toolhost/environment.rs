@@ -11,7 +11,10 @@ const BASE: [(&str, &str); 16] = [
     ("USER", "user"),
     ("LOGNAME", "user"),
     ("SHELL", "/bin/bash"),
-    ("PATH", "/home/user/.local/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"),
+    (
+        "PATH",
+        "/home/user/.local/bin:/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin",
+    ),
     ("LANG", "C.UTF-8"),
     ("TERM", "dumb"),
     ("PAGER", "cat"),
@@ -28,8 +31,10 @@ const BASE: [(&str, &str); 16] = [
 
 /// Returns the base with `home` in it and the caller's variables over it.
 pub(crate) fn environment(home: &str, over: HashMap<String, String>) -> HashMap<String, String> {
-    let mut all: HashMap<String, String> =
-        BASE.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let mut all: HashMap<String, String> = BASE
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
     all.insert("NO_PROXY".to_owned(), "localhost,127.0.0.1,::1".to_owned());
     all.insert("HOME".to_owned(), home.to_owned());
     all.extend(over);

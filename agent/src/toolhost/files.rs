@@ -24,7 +24,9 @@ pub(crate) enum Refusal {
     Nul,
     #[error("`{path}` is outside of {roots}; file tools work beneath these only")]
     Outside { path: String, roots: String },
-    #[error("`{path}` leads out of `{root}` through `..` or a symbolic link; give the real path beneath it")]
+    #[error(
+        "`{path}` leads out of `{root}` through `..` or a symbolic link; give the real path beneath it"
+    )]
     LeadsOut { path: String, root: String },
     #[error("`{path}` does not exist")]
     Absent { path: String },
@@ -41,15 +43,27 @@ pub(crate) enum Refusal {
     #[error("`{path}` has {bytes} bytes, over the {max} that this tool takes; use `shell`")]
     TooLarge { path: String, bytes: u64, max: u64 },
     #[error("line {offset} is behind the end of `{path}`, which has {lines} lines")]
-    BehindEnd { path: String, offset: u64, lines: u64 },
+    BehindEnd {
+        path: String,
+        offset: u64,
+        lines: u64,
+    },
     #[error("`old` is empty; give the text to replace, or use `write` for a new file")]
     OldEmpty,
     #[error("`old` and `new` are the same: nothing to change")]
     SameText,
-    #[error("`old` does not occur in `{path}`; read the file and give the text exactly, with its spaces")]
+    #[error(
+        "`old` does not occur in `{path}`; read the file and give the text exactly, with its spaces"
+    )]
     OldAbsent { path: String },
-    #[error("`old` occurs {count} times in `{path}` (lines {lines}); give more of the text around it, or `replace_all`")]
-    Ambiguous { path: String, count: usize, lines: String },
+    #[error(
+        "`old` occurs {count} times in `{path}` (lines {lines}); give more of the text around it, or `replace_all`"
+    )]
+    Ambiguous {
+        path: String,
+        count: usize,
+        lines: String,
+    },
     #[error("`{pattern}` is not a regular expression: {why}")]
     BadPattern { pattern: String, why: String },
     #[error("`{glob}` is not a glob: {why}")]

@@ -58,8 +58,18 @@ pub(crate) async fn run(
     let mut pumps = JoinSet::new();
     let mut stdin = None;
     if let Some(ends) = run.ends.take() {
-        pumps.spawn(pump(ends.stdout, Output::Stdout, out.clone(), exited.clone()));
-        pumps.spawn(pump(ends.stderr, Output::Stderr, out.clone(), exited.clone()));
+        pumps.spawn(pump(
+            ends.stdout,
+            Output::Stdout,
+            out.clone(),
+            exited.clone(),
+        ));
+        pumps.spawn(pump(
+            ends.stderr,
+            Output::Stderr,
+            out.clone(),
+            exited.clone(),
+        ));
         stdin = ends.stdin.map(|pipe| {
             let (sender, receiver) = mpsc::channel(STDIN_FRAMES_MAX);
             pumps.spawn(feed(pipe, receiver, exited.clone()));
@@ -68,20 +78,30 @@ pub(crate) async fn run(
     }
     let ending = watch(&mut run, input, stdin, &out, deadline).await;
     exited.cancel();
-    let Run { mut control, report, .. } = run;
+    let Run {
+        mut control,
+        report,
+        ..
+    } = run;
     let (reason, code, signal, detail) = match ending {
         Ending::Told(Word::Exited { code, left }) => (Reason::Exited, code, 0, running(left)),
         Ending::Told(Word::Signalled { signal, left }) => {
             (Reason::Signalled, 0, signal, running(left))
         }
-        Ending::Told(_) | Ending::Lost => {
-            (Reason::Signalled, 0, 9, "its supervisor was killed, and it with it".to_owned())
-        }
+        Ending::Told(_) | Ending::Lost => (
+            Reason::Signalled,
+            0,
+            9,
+            "its supervisor was killed, and it with it".to_owned(),
+        ),
         Ending::TimedOut => {
             control.say(Word::Kill).await;
             gone(report, control).await;
             while pumps.join_next().await.is_some() {}
-            let detail = format!("killed after {} ms, with everything it had started", start.timeout_ms);
+            let detail = format!(
+                "killed after {} ms, with everything it had started",
+                start.timeout_ms
+            );
             send(&out, exit(Reason::TimedOut, 0, 9, detail)).await;
             return;
         }
@@ -174,11 +194,20 @@ async fn feed(mut pipe: Sender, mut frames: mpsc::Receiver<Vec<u8>>, exited: Can
 }
 
 fn running(left: bool) -> String {
-    if left { "processes that it started are still running".to_owned() } else { String::new() }
+    if left {
+        "processes that it started are still running".to_owned()
+    } else {
+        String::new()
+    }
 }
 
 fn exit(reason: Reason, code: i32, signal: i32, detail: String) -> Frame {
-    Frame::Exited(RunExit { reason: reason.into(), code, signal, detail })
+    Frame::Exited(RunExit {
+        reason: reason.into(),
+        code,
+        signal,
+        detail,
+    })
 }
 
 async fn send(out: &Out, frame: Frame) {

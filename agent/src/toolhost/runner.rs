@@ -62,7 +62,10 @@ pub(crate) enum Error {
 
 impl Runner {
     pub(crate) fn new(program: PathBuf) -> Self {
-        Self { program, strays: Arc::default() }
+        Self {
+            program,
+            strays: Arc::default(),
+        }
     }
 
     /// Starts a command; its environment is complete.
@@ -77,7 +80,12 @@ impl Runner {
         let (ours, its) = UnixStream::pair().map_err(Error::Supervisor)?;
         let (supervisor, pid) = self.spawn(its).map_err(Error::Supervisor)?;
         let (socket, mut control) = ours.into_split();
-        let mut report = Report { socket, supervisor, pid, strays: Arc::clone(&self.strays) };
+        let mut report = Report {
+            socket,
+            supervisor,
+            pid,
+            strays: Arc::clone(&self.strays),
+        };
         word::send_stdio(control.as_ref(), bytes.len(), &its_stdio).map_err(Error::Supervisor)?;
         drop(its_stdio);
         control.write_all(&bytes).await.map_err(Error::Supervisor)?;
@@ -113,7 +121,10 @@ impl Runner {
             .stderr(Stdio::null());
         self.strays.start(|| {
             let child = command.spawn()?;
-            let pid = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
+            let pid = child
+                .id()
+                .and_then(|id| i32::try_from(id).ok())
+                .unwrap_or_default();
             Ok((child, pid))
         })
     }
@@ -136,7 +147,9 @@ impl Report {
     }
 
     async fn text(&mut self, len: i32) -> String {
-        let len = usize::try_from(len).unwrap_or_default().min(REASON_BYTES_MAX);
+        let len = usize::try_from(len)
+            .unwrap_or_default()
+            .min(REASON_BYTES_MAX);
         let mut bytes = vec![0; len];
         match self.socket.read_exact(&mut bytes).await {
             Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
@@ -151,7 +164,10 @@ impl Report {
         if !status.is_ok_and(|status| status.success()) {
             // It was killed: what it watched over has come to us.
             let strays = Arc::clone(&self.strays);
-            if tokio::task::spawn_blocking(move || strays.kill()).await.is_err() {
+            if tokio::task::spawn_blocking(move || strays.kill())
+                .await
+                .is_err()
+            {
                 tracing::error!("looking for strays panicked");
             }
         }

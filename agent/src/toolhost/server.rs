@@ -1,12 +1,14 @@
 //! The toolhost's gRPC server.
 
-use std::{io, os::unix::net::UnixListener as StdListener, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    io, os::unix::net::UnixListener as StdListener, path::PathBuf, pin::Pin, sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use cocoonbox_proto::toolhost::v1::{
     EditRequest, FileResponse, GrepRequest, LsRequest, ReadRequest, RunInput, RunOutput,
-    WriteRequest,
-    run_input,
+    WriteRequest, run_input,
     toolhost_server::{Toolhost, ToolhostServer},
 };
 use futures::{Stream, StreamExt};
@@ -117,7 +119,10 @@ impl Host {
         .map_err(|_| Status::internal("the file tool panicked"))?;
         Ok(Response::new(match done {
             Ok(text) => FileResponse { ok: true, text },
-            Err(refusal) => FileResponse { ok: false, text: refusal.to_string() },
+            Err(refusal) => FileResponse {
+                ok: false,
+                text: refusal.to_string(),
+            },
         }))
     }
 }
@@ -155,26 +160,34 @@ impl Toolhost for Host {
 
     async fn read(&self, request: Request<ReadRequest>) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::read(roots, &request)).await
+        self.file_work(move |roots| files::read(roots, &request))
+            .await
     }
 
-    async fn write(&self, request: Request<WriteRequest>) -> Result<Response<FileResponse>, Status> {
+    async fn write(
+        &self,
+        request: Request<WriteRequest>,
+    ) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::write(roots, &request)).await
+        self.file_work(move |roots| files::write(roots, &request))
+            .await
     }
 
     async fn edit(&self, request: Request<EditRequest>) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::edit(roots, &request)).await
+        self.file_work(move |roots| files::edit(roots, &request))
+            .await
     }
 
     async fn ls(&self, request: Request<LsRequest>) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::ls(roots, &request)).await
+        self.file_work(move |roots| files::ls(roots, &request))
+            .await
     }
 
     async fn grep(&self, request: Request<GrepRequest>) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::grep(roots, &request)).await
+        self.file_work(move |roots| files::grep(roots, &request))
+            .await
     }
 }

@@ -48,7 +48,10 @@ pub(crate) fn open(stdin: bool) -> io::Result<(Ends, Stdio)> {
         let (its_stdin, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
         (Some(Sender::from_owned_fd(stdin)?), its_stdin)
     } else {
-        (None, OwnedFd::from(OpenOptions::new().read(true).open("/dev/null")?))
+        (
+            None,
+            OwnedFd::from(OpenOptions::new().read(true).open("/dev/null")?),
+        )
     };
     let ends = Ends {
         stdin,
@@ -69,7 +72,9 @@ pub(crate) async fn pump(
     let mut drained = 0;
     let mut buffer = BytesMut::new();
     loop {
-        let Ok(permit) = out.reserve().await else { return };
+        let Ok(permit) = out.reserve().await else {
+            return;
+        };
         buffer.reserve(FRAME_BYTES_MAX);
         let mut limited = (&mut from).take(FRAME_BYTES_MAX as u64);
         let read = limited.read_buf(&mut buffer);

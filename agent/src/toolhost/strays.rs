@@ -33,7 +33,10 @@ impl Strays {
     }
 
     pub(crate) fn ended(&self, pid: i32) {
-        self.own.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
+        self.own
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&pid);
     }
 
     /// Kills and reaps every stray. Blocks for as long as they take to die.
@@ -41,8 +44,10 @@ impl Strays {
         let me = rustix::process::getpid().as_raw_nonzero().get();
         loop {
             let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-            let strays: Vec<_> =
-                tree::children(me).into_iter().filter(|p| !own.contains(&p.pid)).collect();
+            let strays: Vec<_> = tree::children(me)
+                .into_iter()
+                .filter(|p| !own.contains(&p.pid))
+                .collect();
             for stray in &strays {
                 // Its own children become ours next, and the next round finds them.
                 tree::signal(stray, rustix::process::Signal::KILL);

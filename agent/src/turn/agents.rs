@@ -7,7 +7,7 @@ use std::{
 
 use cocoonbox_commands::agent::{Command, Life, Next, Rejection, State};
 use cocoonbox_events::{CommandId, Fold, OffsetKey, StreamName};
-use cocoonbox_proto::log::v1::{Actor, ApprovalPolicy, ModelChoice};
+use cocoonbox_proto::log::v1::{Actor, ApprovalPolicy, Effect, ModelChoice};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -74,7 +74,11 @@ impl Agents {
             box_id: box_id.to_owned(),
             stop,
         };
-        Self { shared: Arc::new(shared), known: Arc::default(), tasks: TaskTracker::new() }
+        Self {
+            shared: Arc::new(shared),
+            known: Arc::default(),
+            tasks: TaskTracker::new(),
+        }
     }
 
     /// Takes up an agent that the log has, and its turn if it is in one.
@@ -82,7 +86,19 @@ impl Agents {
         let mut fold = self.folded(agent_id).await?;
         let actor = self.shared.journal.own_actor();
         if fold.state.turn.is_some() {
-            self.shared.journal.execute(&mut fold, &Command::Restarted, actor).await?;
+            let journal = &self.shared.journal;
+            for command in self.known_results(&fold.state).await {
+                match journal.execute(&mut fold, &command, actor.clone()).await {
+                    // Then it stays what `Restarted` makes of it: not known.
+                    Err(journal::Error::Rejected(rejection)) => {
+                        tracing::warn!(%rejection, agent = agent_id, "known result refused");
+                    }
+                    executed => drop(executed?),
+                }
+            }
+            journal
+                .execute(&mut fold, &Command::Restarted, actor)
+                .await?;
         }
         let has_work = fold.state.next() != Next::Idle;
         self.known().insert(agent_id.to_owned(), None);
@@ -90,6 +106,24 @@ impl Agents {
             self.wake(agent_id);
         }
         Ok(())
+    }
+
+    /// Results of tools that an earlier process was running and that the log knows the end of. What is
+    /// not among them is what nobody knows.
+    async fn known_results(&self, state: &State) -> Vec<Command> {
+        let Next::RunTools(calls) = state.next() else {
+            return Vec::new();
+        };
+        let mut results = Vec::new();
+        for call in calls
+            .into_iter()
+            .filter(|call| call.effect != Effect::ReadOnly)
+        {
+            if let Some(finished) = self.shared.tools.recover(&state.agent_id, &call).await {
+                results.push(finished.report(call.tool_call_id));
+            }
+        }
+        results
     }
 
     pub(crate) async fn create(
@@ -116,9 +150,14 @@ impl Agents {
         let journal = &self.shared.journal;
         let id = CommandId::derive(agent_id.as_bytes(), "create");
         let asked = agent_id.as_bytes();
-        let done = journal.execute_once(&mut fold, &command, actor, id, asked).await?;
+        let done = journal
+            .execute_once(&mut fold, &command, actor, id, asked)
+            .await?;
         self.known().entry(agent_id.to_owned()).or_insert(None);
-        Ok(AgentState { state: fold.state, key: done.key })
+        Ok(AgentState {
+            state: fold.state,
+            key: done.key,
+        })
     }
 
     /// Whether the agent was ever made.
@@ -138,7 +177,9 @@ impl Agents {
         let journal = &self.shared.journal;
         let done = match id {
             Some((id, asked)) => {
-                journal.execute_once(&mut fold, &command, actor, id, &asked).await?
+                journal
+                    .execute_once(&mut fold, &command, actor, id, &asked)
+                    .await?
             }
             None => journal.execute(&mut fold, &command, actor).await?,
         };
@@ -158,7 +199,10 @@ impl Agents {
             })?;
             if fold.state.life != Life::Absent {
                 let key = OffsetKey::new(tail.log, tail.pos, tail.chain);
-                all.push(AgentState { state: fold.state, key });
+                all.push(AgentState {
+                    state: fold.state,
+                    key,
+                });
             }
         }
         Ok(all)
@@ -173,16 +217,21 @@ impl Agents {
     /// Rings an agent's loop, starting it if it does not run.
     fn wake(&self, agent_id: &str) {
         let mut known = self.known();
-        let Some(bell) = known.get_mut(agent_id) else { return };
+        let Some(bell) = known.get_mut(agent_id) else {
+            return;
+        };
         if let Some(bell) = bell {
             bell.notify_one();
             return;
         }
-        let Ok(fold) = self.fold(agent_id) else { return };
+        let Ok(fold) = self.fold(agent_id) else {
+            return;
+        };
         let wake = Arc::new(Notify::new());
         *bell = Some(Arc::clone(&wake));
         let shared = Arc::clone(&self.shared);
-        self.tasks.spawn(TurnLoop::new(shared, agent_id.to_owned(), fold, wake).run());
+        self.tasks
+            .spawn(TurnLoop::new(shared, agent_id.to_owned(), fold, wake).run());
     }
 
     fn fold(&self, agent_id: &str) -> Result<Fold<State>, Fault> {

@@ -6,7 +6,10 @@ use cocoonbox_commands::agent::{CHUNK_BYTES_MAX, Chunk, Command};
 use cocoonbox_proto::log::v1::agent_model_failed::Reason;
 use tokio::time::{Instant, sleep_until};
 
-use crate::wire::{Delta, Failure, Reply};
+use crate::{
+    prefix::prefix,
+    wire::{Delta, Failure, Reply},
+};
 
 /// Between two appends of streamed output: ten a second, and sooner when a chunk is full.
 const PACE: Duration = Duration::from_millis(100);
@@ -40,23 +43,28 @@ impl Streamed {
                     last.block == block && last.part == part && last.text.len() < CHUNK_BYTES_MAX
                 });
                 let room = CHUNK_BYTES_MAX - last.as_ref().map_or(0, |last| last.text.len());
-                let mut cut = rest.floor_char_boundary(room.min(rest.len()));
-                let (piece, more);
-                match last {
-                    Some(last) if cut > 0 => {
-                        (piece, more) = rest.split_at(cut);
-                        last.text.push_str(piece);
+                let fitting = prefix(rest, room);
+                let piece = match last {
+                    Some(last) if !fitting.is_empty() => {
+                        last.text.push_str(fitting);
+                        fitting
                     }
+                    // The one before is full, or what is left of it is less than a character.
                     _ => {
-                        cut = rest.floor_char_boundary(CHUNK_BYTES_MAX.min(rest.len()));
-                        (piece, more) = rest.split_at(cut);
+                        let piece = prefix(rest, CHUNK_BYTES_MAX);
                         let text = piece.to_owned();
-                        self.pending.push(Chunk { block, part, offset: *taken, text });
+                        self.pending.push(Chunk {
+                            block,
+                            part,
+                            offset: *taken,
+                            text,
+                        });
+                        piece
                     }
-                }
+                };
                 *taken += piece.len() as u64;
                 self.pending_bytes += piece.len();
-                rest = more;
+                rest = &rest[piece.len()..];
             }
         }
     }
@@ -101,7 +109,25 @@ pub(super) fn failed(call_id: &str, failure: Failure) -> Command {
 /// The report of a call that was broken off.
 pub(super) fn cancelled(call_id: &str) -> Command {
     let failure = Failure::new(Reason::Cut, "broken off: the turn was cancelled");
-    failed(call_id, Failure { retryable: false, ..failure })
+    failed(
+        call_id,
+        Failure {
+            retryable: false,
+            ..failure
+        },
+    )
+}
+
+/// Stands for a reply that the log did not take. The same call would bring the same again.
+pub(super) fn unusable(call_id: &str) -> Command {
+    let failure = Failure::new(Reason::Garbled, "the reply could not be recorded");
+    failed(
+        call_id,
+        Failure {
+            retryable: false,
+            ..failure
+        },
+    )
 }
 
 #[cfg(test)]

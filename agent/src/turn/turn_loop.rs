@@ -69,7 +69,13 @@ impl TurnLoop {
         fold: Fold<State>,
         wake: Arc<Notify>,
     ) -> Self {
-        Self { shared, agent_id, fold, wake, retry: None }
+        Self {
+            shared,
+            agent_id,
+            fold,
+            wake,
+            retry: None,
+        }
     }
 
     /// Works until the process ends.
@@ -111,15 +117,25 @@ impl TurnLoop {
 
     async fn execute(&mut self, command: &Command) -> Result<(), End> {
         let journal = self.shared.journal.clone();
-        let actor = Actor { kind: actor::Kind::Agent.into(), id: self.agent_id.clone() };
-        match journal.execute(&mut self.fold, command, actor).await {
-            Ok(_) => Ok(()),
-            // The state has moved on (a cancel, an answer): the next look at it says what is due.
-            Err(journal::Error::Rejected(rejection)) => {
+        let actor = Actor {
+            kind: actor::Kind::Agent.into(),
+            id: self.agent_id.clone(),
+        };
+        Ok(journal
+            .execute(&mut self.fold, command, actor)
+            .await
+            .map(drop)?)
+    }
+
+    /// Reports what came of an effect. A report that the decider does not take must not lead to the
+    /// same effect again: then `instead` is reported.
+    async fn report(&mut self, command: &Command, instead: Command) -> Result<(), End> {
+        match self.execute(command).await {
+            Err(End::Journal(journal::Error::Rejected(rejection))) => {
                 tracing::warn!(%rejection, agent = self.agent_id, "report refused");
-                Ok(())
+                self.execute(&instead).await
             }
-            Err(error) => Err(error.into()),
+            executed => executed,
         }
     }
 
@@ -147,7 +163,12 @@ impl TurnLoop {
     fn retry_at(&mut self) -> Option<Instant> {
         let wait_ms = self.fold.state.retry_after_ms();
         let turn = self.fold.state.turn.as_ref()?;
-        let Stage::CallDue { failure: Some(failure) } = &turn.stage else { return None };
+        let Stage::CallDue {
+            failure: Some(failure),
+        } = &turn.stage
+        else {
+            return None;
+        };
         if wait_ms == 0 {
             return None;
         }
@@ -190,7 +211,7 @@ impl TurnLoop {
             Ok(call) => self.listen(call_id, call).await?,
             Err(failure) => model::failed(call_id, failure),
         };
-        self.execute(&command).await
+        self.report(&command, model::unusable(call_id)).await
     }
 
     /// Writes what a stream says as it comes, and returns how it ended.
@@ -225,7 +246,10 @@ impl TurnLoop {
         let mut chunks = streamed.drain();
         while !chunks.is_empty() {
             let rest = chunks.split_off(chunks.len().min(CHUNKS_MAX));
-            let command = Command::Streamed { call_id: call_id.to_owned(), chunks };
+            let command = Command::Streamed {
+                call_id: call_id.to_owned(),
+                chunks,
+            };
             self.execute(&command).await?;
             chunks = rest;
         }
@@ -274,7 +298,9 @@ impl TurnLoop {
                 stop_or_panic(&stop).await;
                 return Err(End::Stopped);
             };
-            self.execute(&report(tool_call_id, finished)).await?;
+            let unusable = Finished::unusable().report(tool_call_id.clone());
+            self.report(&finished.report(tool_call_id), unusable)
+                .await?;
         }
     }
 }
@@ -283,15 +309,6 @@ impl TurnLoop {
 async fn stop_or_panic(stop: &CancellationToken) {
     tracing::warn!("tool ended without a result");
     stop.cancelled().await;
-}
-
-fn report(tool_call_id: String, finished: Finished) -> Command {
-    Command::ToolFinished {
-        tool_call_id,
-        outcome: finished.outcome,
-        content: finished.content,
-        exec_id: finished.exec_id,
-    }
 }
 
 /// Up to a quarter more, so that boxes that failed together do not come back together.

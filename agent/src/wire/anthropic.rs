@@ -58,10 +58,16 @@ fn messages(conversation: &[Entry]) -> Vec<Value> {
             _ => messages.push((role, content)),
         }
     }
-    if let Some(last) = messages.last_mut().and_then(|(_, content)| content.last_mut()) {
+    if let Some(last) = messages
+        .last_mut()
+        .and_then(|(_, content)| content.last_mut())
+    {
         last["cache_control"] = json!({ "type": "ephemeral" });
     }
-    messages.into_iter().map(|(role, content)| json!({ "role": role, "content": content })).collect()
+    messages
+        .into_iter()
+        .map(|(role, content)| json!({ "role": role, "content": content }))
+        .collect()
 }
 
 fn assistant(block: &Block) -> Option<Value> {
@@ -96,7 +102,11 @@ fn input(args_json: &str) -> Value {
 }
 
 fn result(result: &ToolResult) -> Value {
-    let text = if result.content.is_empty() { "[no output]" } else { &result.content };
+    let text = if result.content.is_empty() {
+        "[no output]"
+    } else {
+        &result.content
+    };
     json!({
         "type": "tool_result",
         "tool_use_id": result.tool_call_id,
@@ -115,7 +125,10 @@ pub(super) struct Parser {
 impl Parser {
     pub(super) fn take(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
         let data = super::json(&event.data)?;
-        let kind = data.get("type").and_then(Value::as_str).unwrap_or(&event.name);
+        let kind = data
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or(&event.name);
         let index = || {
             let index = data.get("index").and_then(Value::as_u64);
             index
@@ -167,17 +180,22 @@ impl Parser {
             "thinking" => {
                 self.assembly.open_thinking(index, String::new());
                 self.assembly.sign(index, text(block, "signature"));
-                self.assembly.add(index, Part::Thinking, text(block, "thinking"))
+                self.assembly
+                    .add(index, Part::Thinking, text(block, "thinking"))
             }
             "redacted_thinking" => {
-                self.assembly.open_thinking(index, text(block, "data").to_owned());
+                self.assembly
+                    .open_thinking(index, text(block, "data").to_owned());
                 None
             }
             "tool_use" => {
                 let (id, name) = (text(block, "id").to_owned(), text(block, "name").to_owned());
                 self.assembly.open_tool(index, id, name);
                 // Arguments come in deltas; a vendor that sends them at once is understood as well.
-                let whole = block.get("input").and_then(Value::as_object).filter(|o| !o.is_empty());
+                let whole = block
+                    .get("input")
+                    .and_then(Value::as_object)
+                    .filter(|o| !o.is_empty());
                 let whole = whole.map(|o: &Map<_, _>| Value::Object(o.clone()).to_string());
                 self.assembly.add(index, Part::ToolArgs, &whole?)
             }
@@ -188,9 +206,12 @@ impl Parser {
     fn add(&mut self, index: u32, delta: &Value) -> Option<Delta> {
         match text(delta, "type") {
             "text_delta" => self.assembly.add(index, Part::Text, text(delta, "text")),
-            "thinking_delta" => self.assembly.add(index, Part::Thinking, text(delta, "thinking")),
+            "thinking_delta" => self
+                .assembly
+                .add(index, Part::Thinking, text(delta, "thinking")),
             "input_json_delta" => {
-                self.assembly.add(index, Part::ToolArgs, text(delta, "partial_json"))
+                self.assembly
+                    .add(index, Part::ToolArgs, text(delta, "partial_json"))
             }
             "signature_delta" => {
                 self.assembly.sign(index, text(delta, "signature"));

@@ -8,6 +8,8 @@ use cocoonbox_proto::log::v1::{
     agent_output_streamed::Part, block,
 };
 
+use crate::prefix::prefix;
+
 /// What is said where a reply had to be cut.
 const CUT_NOTE: &str = "\n[cut: the reply is longer than the log takes]";
 
@@ -39,8 +41,16 @@ pub(crate) struct Delta {
 #[derive(Debug)]
 enum Building {
     Text(String),
-    Thinking { text: String, signature: String, redacted: String },
-    Tool { id: String, name: String, args: String },
+    Thinking {
+        text: String,
+        signature: String,
+        redacted: String,
+    },
+    Tool {
+        id: String,
+        name: String,
+        args: String,
+    },
 }
 
 /// The reply so far.
@@ -76,21 +86,30 @@ impl Assembly {
 
     pub(crate) fn open_tool(&mut self, index: u32, id: String, name: String) {
         self.count(id.len() + name.len());
-        self.open(index, || Building::Tool { id, name, args: String::new() });
+        self.open(index, || Building::Tool {
+            id,
+            name,
+            args: String::new(),
+        });
     }
 
     /// Adds to a block; `None` if there is no such block, or nothing fits, or nothing was added.
     pub(crate) fn add(&mut self, index: u32, part: Part, text: &str) -> Option<Delta> {
         let text = self.fit(text);
-        let target = match (self.blocks.get_mut(&index)?, part) {
-            (Building::Text(target), Part::Text)
-            | (Building::Thinking { text: target, .. }, Part::Thinking)
-            | (Building::Tool { args: target, .. }, Part::ToolArgs) => target,
-            _ => return None,
+        let ((Building::Text(target), Part::Text)
+        | (Building::Thinking { text: target, .. }, Part::Thinking)
+        | (Building::Tool { args: target, .. }, Part::ToolArgs)) =
+            (self.blocks.get_mut(&index)?, part)
+        else {
+            return None;
         };
         target.push_str(&text);
         self.bytes += text.len();
-        (!text.is_empty()).then_some(Delta { block: index, part, text })
+        (!text.is_empty()).then_some(Delta {
+            block: index,
+            part,
+            text,
+        })
     }
 
     pub(crate) fn sign(&mut self, index: u32, more: &str) {
@@ -114,21 +133,36 @@ impl Assembly {
 
     pub(crate) fn finish(self) -> Reply {
         let full = self.full;
-        let mut blocks: Vec<Block> =
-            self.blocks.into_values().filter_map(Building::finish).collect();
+        let mut blocks: Vec<Block> = self
+            .blocks
+            .into_values()
+            .filter_map(Building::finish)
+            .collect();
         if full {
-            let note = TextBlock { text: CUT_NOTE.to_owned() };
+            let note = TextBlock {
+                text: CUT_NOTE.to_owned(),
+            };
             match blocks.last_mut().and_then(|last| last.block.as_mut()) {
                 Some(block::Block::Text(text)) => text.text.push_str(CUT_NOTE),
                 // What was cut is the last tool use; nothing may stand behind it.
                 Some(block::Block::ToolUse(_)) => {}
-                _ => blocks.push(Block { block: Some(block::Block::Text(note)) }),
+                _ => blocks.push(Block {
+                    block: Some(block::Block::Text(note)),
+                }),
             }
         }
         Reply {
             blocks,
-            stop: if full { StopReason::MaxTokens } else { self.stop },
-            vendor_stop: if full { "cut by the box".to_owned() } else { self.vendor_stop },
+            stop: if full {
+                StopReason::MaxTokens
+            } else {
+                self.stop
+            },
+            vendor_stop: if full {
+                "cut by the box".to_owned()
+            } else {
+                self.vendor_stop
+            },
             usage: self.usage,
             vendor_request_id: self.vendor_request_id,
         }
@@ -153,7 +187,7 @@ impl Assembly {
             return text.to_owned();
         }
         self.full = true;
-        text[..text.floor_char_boundary(room)].to_owned()
+        prefix(text, room).to_owned()
     }
 }
 
@@ -162,12 +196,26 @@ impl Building {
         let block = match self {
             Self::Text(text) if text.is_empty() => return None,
             Self::Text(text) => block::Block::Text(TextBlock { text }),
-            Self::Thinking { text, signature, redacted } => {
-                block::Block::Thinking(ThinkingBlock { text, signature, redacted })
-            }
+            Self::Thinking {
+                text,
+                signature,
+                redacted,
+            } => block::Block::Thinking(ThinkingBlock {
+                text,
+                signature,
+                redacted,
+            }),
             Self::Tool { id, name, args } => {
-                let args_json = if args.trim().is_empty() { "{}".to_owned() } else { args };
-                block::Block::ToolUse(ToolUseBlock { tool_call_id: id, name, args_json })
+                let args_json = if args.trim().is_empty() {
+                    "{}".to_owned()
+                } else {
+                    args
+                };
+                block::Block::ToolUse(ToolUseBlock {
+                    tool_call_id: id,
+                    name,
+                    args_json,
+                })
             }
         };
         Some(Block { block: Some(block) })
@@ -189,7 +237,9 @@ mod tests {
         assert_eq!(assembly.add(0, Part::Text, "more"), None);
         let reply = assembly.finish();
         assert_eq!(reply.stop, StopReason::MaxTokens);
-        let Some(block::Block::Text(text)) = &reply.blocks[0].block else { panic!("no text") };
+        let Some(block::Block::Text(text)) = &reply.blocks[0].block else {
+            panic!("no text")
+        };
         assert!(text.text.ends_with(CUT_NOTE));
         assert!(text.text.len() <= REPLY_BYTES_MAX);
     }

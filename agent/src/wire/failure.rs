@@ -31,7 +31,12 @@ impl Failure {
             | Reason::ServerError => true,
         };
         let detail = detail.into().chars().take(DETAIL_CHARS_MAX).collect();
-        Self { reason, detail, retryable, retry_after_ms: 0 }
+        Self {
+            reason,
+            detail,
+            retryable,
+            retry_after_ms: 0,
+        }
     }
 
     pub(crate) fn garbled(detail: String) -> Self {
@@ -47,7 +52,11 @@ impl Failure {
             Some(message) => format!("{status}: {message}"),
             None => format!("{status}: {}", String::from_utf8_lossy(body).trim()),
         };
-        let reason = if detail.to_ascii_lowercase().replace('_', " ").contains("not configured") {
+        let reason = if detail
+            .to_ascii_lowercase()
+            .replace('_', " ")
+            .contains("not configured")
+        {
             Reason::NotConfigured
         } else {
             match status {
@@ -60,13 +69,20 @@ impl Failure {
                 _ => Reason::Rejected,
             }
         };
-        Self { retry_after_ms, ..Self::new(reason, detail) }
+        Self {
+            retry_after_ms,
+            ..Self::new(reason, detail)
+        }
     }
 
     /// Reads the `error` object that both vendors put into streams, too.
     pub(crate) fn of_error(error: &Value) -> Self {
         let text = |field: &str| error.get(field).and_then(Value::as_str).unwrap_or_default();
-        let kind = if text("type").is_empty() { text("code") } else { text("type") };
+        let kind = if text("type").is_empty() {
+            text("code")
+        } else {
+            text("type")
+        };
         let reason = match kind {
             "overloaded_error" => Reason::Overloaded,
             "rate_limit_error" | "rate_limit_exceeded" | "tokens" | "requests" => {
@@ -105,7 +121,11 @@ mod tests {
         ];
         for (status, reason, retryable) in cases {
             let failure = Failure::of_answer(status, b"{\"error\":{\"message\":\"no\"}}", 0);
-            assert_eq!((failure.reason, failure.retryable), (reason, retryable), "{status}");
+            assert_eq!(
+                (failure.reason, failure.retryable),
+                (reason, retryable),
+                "{status}"
+            );
             assert_eq!(failure.detail, format!("{status}: no"));
         }
     }
@@ -113,13 +133,20 @@ mod tests {
     #[test]
     fn a_gateway_without_a_model_says_so() {
         let body = b"{\"error\":{\"message\":\"no model is NOT_CONFIGURED here\"}}";
-        assert_eq!(Failure::of_answer(404, body, 0).reason, Reason::NotConfigured);
+        assert_eq!(
+            Failure::of_answer(404, body, 0).reason,
+            Reason::NotConfigured
+        );
     }
 
     #[test]
     fn an_error_with_a_good_status_is_an_error() {
-        let body = b"{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}";
+        let body =
+            b"{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}";
         assert_eq!(Failure::of_answer(200, body, 0).reason, Reason::Overloaded);
-        assert_eq!(Failure::of_answer(200, b"<html>", 0).reason, Reason::Garbled);
+        assert_eq!(
+            Failure::of_answer(200, b"<html>", 0).reason,
+            Reason::Garbled
+        );
     }
 }

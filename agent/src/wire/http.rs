@@ -13,7 +13,13 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 
-use super::{Parser, assemble::{Delta, Reply}, failure::Failure, request::Request, sse};
+use super::{
+    Parser,
+    assemble::{Delta, Reply},
+    failure::Failure,
+    request::Request,
+    sse,
+};
 
 /// The name under which the door knows the model gateway. It is never resolved.
 const GATEWAY: &str = "gateway.cocoonbox";
@@ -53,7 +59,10 @@ pub(crate) enum Heard {
 
 impl Door {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address, silence_max: SILENCE_MAX }
+        Self {
+            address,
+            silence_max: SILENCE_MAX,
+        }
     }
 
     /// Makes a call and returns once the stream has begun.
@@ -64,8 +73,9 @@ impl Door {
             .await
             .map_err(|_| unreachable(&"the door does not answer"))?
             .map_err(|error| unreachable(&error))?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| unreachable(&error))?;
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             // How a connection ended is seen by whoever reads its body.
@@ -118,10 +128,14 @@ impl Call {
             };
             let frame = frame
                 .map_err(|error| Failure::new(Reason::Cut, format!("the stream broke: {error}")))?;
-            let Ok(bytes) = frame.into_data() else { continue };
+            let Ok(bytes) = frame.into_data() else {
+                continue;
+            };
             let mut deltas = Vec::new();
             for event in self.events.take(&bytes)? {
-                let Some(parser) = &mut self.parser else { return Ok(Heard::More(deltas)) };
+                let Some(parser) = &mut self.parser else {
+                    return Ok(Heard::More(deltas));
+                };
                 deltas.extend(parser.take(&event)?);
                 if parser.is_done()
                     && let Some(parser) = self.parser.take()
@@ -137,13 +151,18 @@ impl Call {
 }
 
 fn stalled(silence_max: Duration) -> Failure {
-    Failure::new(Reason::Stalled, format!("nothing came for {} s", silence_max.as_secs()))
+    Failure::new(
+        Reason::Stalled,
+        format!("nothing came for {} s", silence_max.as_secs()),
+    )
 }
 
 async fn read_answer(body: &mut Incoming, silence_max: Duration) -> Vec<u8> {
     let mut answer = Vec::new();
     while let Ok(Some(Ok(frame))) = timeout(silence_max, body.frame()).await {
-        let Ok(bytes) = frame.into_data() else { continue };
+        let Ok(bytes) = frame.into_data() else {
+            continue;
+        };
         let room = ANSWER_BYTES_MAX - answer.len();
         answer.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if answer.len() == ANSWER_BYTES_MAX {
@@ -155,10 +174,19 @@ async fn read_answer(body: &mut Incoming, silence_max: Duration) -> Vec<u8> {
 
 fn retry_after_ms(headers: &HeaderMap) -> u64 {
     let number = |name: &str| -> Option<f64> {
-        headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok().filter(|n| *n >= 0.0)
+        headers
+            .get(name)?
+            .to_str()
+            .ok()?
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|n| *n >= 0.0)
     };
     // A date as the value is allowed but nobody's clock is to be trusted with it: then we choose.
     let ms = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1_000.0));
     let wait = ms.map(|ms| Duration::try_from_secs_f64(ms / 1_000.0).unwrap_or_default());
-    wait.map_or(0, |wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+    wait.map_or(0, |wait| {
+        u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
+    })
 }

@@ -158,14 +158,18 @@ impl Parser {
     pub(super) fn finish(mut self) -> Reply {
         for (at, (_, block)) in self.tools.iter().enumerate() {
             // Some servers give no ids; results have to be tied to calls all the same.
-            self.assembly.name_tool(*block, &format!("call_{}_{at}", self.call_id), "");
+            self.assembly
+                .name_tool(*block, &format!("call_{}_{at}", self.call_id), "");
         }
         self.assembly.finish()
     }
 
     fn delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
         let field = |name: &str| {
-            delta.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+            delta
+                .get(name)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
         };
         if let Some(text) = field("reasoning_content").or_else(|| field("reasoning")) {
             let block = match self.thinking {
@@ -190,7 +194,12 @@ impl Parser {
             };
             deltas.extend(self.assembly.add(block, Part::Text, text));
         }
-        for call in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
+        for call in delta
+            .get("tool_calls")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
             if !call.is_object() {
                 return Err(Failure::garbled("a tool call is not an object".to_owned()));
             }
@@ -200,13 +209,24 @@ impl Parser {
     }
 
     fn tool(&mut self, call: &Value, deltas: &mut Vec<Delta>) {
-        let index = call.get("index").and_then(Value::as_u64).unwrap_or_default();
+        let index = call
+            .get("index")
+            .and_then(Value::as_u64)
+            .unwrap_or_default();
         let function = &call["function"];
         let text = |value: &Value, field: &str| {
-            value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+            value
+                .get(field)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
         };
         let (id, name) = (text(call, "id"), text(function, "name"));
-        let known = self.tools.iter().find(|(known, _)| *known == index).map(|(_, block)| *block);
+        let known = self
+            .tools
+            .iter()
+            .find(|(known, _)| *known == index)
+            .map(|(_, block)| *block);
         let block = match known {
             Some(block) => {
                 self.assembly.name_tool(block, &id, &name);
@@ -219,7 +239,10 @@ impl Parser {
                 block
             }
         };
-        deltas.extend(self.assembly.add(block, Part::ToolArgs, &text(function, "arguments")));
+        deltas.extend(
+            self.assembly
+                .add(block, Part::ToolArgs, &text(function, "arguments")),
+        );
     }
 
     fn block(&mut self) -> u32 {

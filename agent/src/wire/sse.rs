@@ -59,8 +59,10 @@ impl Parser {
             let name = std::mem::take(&mut self.name);
             let data = std::mem::take(&mut self.data);
             let complete = std::mem::take(&mut self.has_data);
-            return complete
-                .then(|| Event { name, data: String::from_utf8_lossy(&data).into_owned() });
+            return complete.then(|| Event {
+                name,
+                data: String::from_utf8_lossy(&data).into_owned(),
+            });
         }
         let (field, value) = match line.iter().position(|b| *b == b':') {
             Some(at) => (&line[..at], &line[at + 1..]),
@@ -98,7 +100,10 @@ mod tests {
         let events = whole(
             b"\xef\xbb\xbf: hello\r\nevent: a\r\ndata: 1\r\ndata:2\r\n\r\nid: 7\n\ndata\n\ndata: \xf0\x9f\xa6\x8b\r\rdata: cut",
         );
-        let event = |name: &str, data: &str| Event { name: name.into(), data: data.into() };
+        let event = |name: &str, data: &str| Event {
+            name: name.into(),
+            data: data.into(),
+        };
         assert_eq!(events, [event("a", "1\n2"), event("", ""), event("", "🦋")]);
     }
 

@@ -11,13 +11,19 @@ use tokio::time::Instant;
 
 use crate::{
     turns::results,
-    world::{World, eventually, payload, processes_with},
+    world::{World, eventually, mark, payload, processes_with},
 };
 
 async fn cancel_at(world: &World, agent_id: &str, found: impl FnMut(&Event) -> bool) -> Vec<Event> {
     world.until(found).await;
     let begun = Instant::now();
-    world.agents().cancel(AgentRef { agent_id: agent_id.into() }).await.expect("accepted");
+    world
+        .agents()
+        .cancel(AgentRef {
+            agent_id: agent_id.into(),
+        })
+        .await
+        .expect("accepted");
     let events = world.until_kind("agent.turn_ended").await;
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
@@ -25,7 +31,12 @@ async fn cancel_at(world: &World, agent_id: &str, found: impl FnMut(&Event) -> b
     else {
         panic!("another event")
     };
-    assert_eq!(ended.outcome(), agent_turn_ended::Outcome::Cancelled, "{}", ended.detail);
+    assert_eq!(
+        ended.outcome(),
+        agent_turn_ended::Outcome::Cancelled,
+        "{}",
+        ended.detail
+    );
     events
 }
 
@@ -38,7 +49,11 @@ async fn while_the_model_speaks() {
     let world = World::new("anthropic", &script).await;
     world.send("go").await;
     let events = cancel_at(&world, "", |event| event.kind == "agent.output_streamed").await;
-    assert!(!events.iter().any(|event| event.kind == "agent.model_replied"));
+    assert!(
+        !events
+            .iter()
+            .any(|event| event.kind == "agent.model_replied")
+    );
 }
 
 #[tokio::test]
@@ -61,18 +76,26 @@ async fn while_waiting_to_ask_again() {
 
 #[tokio::test]
 async fn while_a_tool_runs() {
-    let script = "[[conversation]]\n[[conversation.step]]\n\
-                  tools = [{ name = \"shell\", args = { command = \"echo up; sleep 65.111\" } },\n\
-                  { name = \"shell\", args = { command = \"touch ran\" } }]\n\
-                  [[conversation.step]]\ntext = \"x\"\n";
-    let world = World::new("anthropic", script).await;
+    let mark = mark();
+    let script = format!(
+        "[[conversation]]\n[[conversation.step]]\n\
+         tools = [{{ name = \"shell\", args = {{ command = \"echo up; sleep {mark}\" }} }},\n\
+         {{ name = \"shell\", args = {{ command = \"touch ran\" }} }}]\n\
+         [[conversation.step]]\ntext = \"x\"\n"
+    );
+    let world = World::new("anthropic", &script).await;
     world.send("go").await;
     let events = cancel_at(&world, "", |event| event.kind == "exec.output_streamed").await;
     let results = results(&events);
     assert_eq!(results.len(), 2);
-    assert!(results.iter().all(|result| result.outcome() == Outcome::Cancelled), "{results:?}");
+    assert!(
+        results
+            .iter()
+            .all(|result| result.outcome() == Outcome::Cancelled),
+        "{results:?}"
+    );
     assert!(!world.workspace().join("ran").exists());
-    eventually("the command is gone", || processes_with("sleep 65.111").is_empty()).await;
+    eventually("the command is gone", || processes_with(&mark).is_empty()).await;
 }
 
 const ASKS: &str = "[[conversation]]\n[[conversation.step]]\n\
@@ -86,8 +109,18 @@ async fn careful(world: &World) -> String {
         client_nonce: "a".into(),
         ..CreateAgentRequest::default()
     };
-    let agent = world.agents().create(request.clone()).await.expect("made").into_inner();
-    let again = world.agents().create(request).await.expect("made").into_inner();
+    let agent = world
+        .agents()
+        .create(request.clone())
+        .await
+        .expect("made")
+        .into_inner();
+    let again = world
+        .agents()
+        .create(request)
+        .await
+        .expect("made")
+        .into_inner();
     assert_eq!(agent.id, again.id);
     let prompt = SendRequest {
         agent_id: agent.id.clone(),
@@ -102,7 +135,10 @@ async fn careful(world: &World) -> String {
 async fn while_a_person_is_asked() {
     let world = World::new("anthropic", ASKS).await;
     let agent_id = careful(&world).await;
-    cancel_at(&world, &agent_id, |event| event.kind == "agent.approval_requested").await;
+    cancel_at(&world, &agent_id, |event| {
+        event.kind == "agent.approval_requested"
+    })
+    .await;
     assert!(!world.workspace().join("ran").exists());
 }
 
@@ -117,8 +153,14 @@ async fn a_person_says_yes_or_no() {
         else {
             panic!("another event")
         };
-        let listed = world.agents().list(cocoonbox_proto::agent::v1::ListAgentsRequest {}).await;
-        assert_eq!(listed.expect("a list").into_inner().agents[0].state, "waiting");
+        let listed = world
+            .agents()
+            .list(cocoonbox_proto::agent::v1::ListAgentsRequest {})
+            .await;
+        assert_eq!(
+            listed.expect("a list").into_inner().agents[0].state,
+            "waiting"
+        );
         let answer = RespondRequest {
             agent_id,
             approval_id: asked.approval_id,

@@ -11,8 +11,9 @@ use crate::{
 };
 
 async fn hello(world: &World, credential: &str) -> Result<(), (Code, String)> {
-    let channel =
-        Endpoint::from_shared(format!("http://{}", world.addr)).expect("an address").connect_lazy();
+    let channel = Endpoint::from_shared(format!("http://{}", world.addr))
+        .expect("an address")
+        .connect_lazy();
     let mut client = SessionClient::with_interceptor(channel, Signed(credential.to_owned()));
     match client.hello(HelloRequest {}).await {
         Ok(_) => Ok(()),
@@ -28,21 +29,37 @@ async fn hello(world: &World, credential: &str) -> Result<(), (Code, String)> {
 async fn only_this_box_this_wake_and_the_edges_signature() {
     let world = World::new("anthropic", NO_MODEL).await;
     let refused = |reason: &str| Err((Code::Unauthenticated, reason.to_owned()));
-    assert_eq!(hello(&world, &world.credential("box1", "wake1", 600)).await, Ok(()));
+    assert_eq!(
+        hello(&world, &world.credential("box1", "wake1", 600)).await,
+        Ok(())
+    );
     let cases = [
         (world.credential("box2", "wake1", 600), "OTHER_BOX"),
         (world.credential("box1", "wake0", 600), "OLD_WAKE"),
         (world.credential("box1", "wake1", -600), "EXPIRED"),
-        (sign(&SigningKey::from_bytes(&[99; 32]), "key1|box1|wake1|9999999999"), "BAD_SIGNATURE"),
+        (
+            sign(
+                &SigningKey::from_bytes(&[99; 32]),
+                "key1|box1|wake1|9999999999",
+            ),
+            "BAD_SIGNATURE",
+        ),
         ("nonsense".to_owned(), "CREDENTIAL_MALFORMED"),
     ];
     for (credential, reason) in cases {
         assert_eq!(hello(&world, &credential).await, refused(reason));
     }
-    let channel =
-        Endpoint::from_shared(format!("http://{}", world.addr)).expect("an address").connect_lazy();
-    let missing = SessionClient::new(channel).hello(HelloRequest {}).await.expect_err("refused");
-    assert_eq!(missing.get_details_error_info().expect("a reason").reason, "CREDENTIAL_MISSING");
+    let channel = Endpoint::from_shared(format!("http://{}", world.addr))
+        .expect("an address")
+        .connect_lazy();
+    let missing = SessionClient::new(channel)
+        .hello(HelloRequest {})
+        .await
+        .expect_err("refused");
+    assert_eq!(
+        missing.get_details_error_info().expect("a reason").reason,
+        "CREDENTIAL_MISSING"
+    );
 }
 
 #[tokio::test]
@@ -51,7 +68,10 @@ async fn a_rewritten_identity_counts_at_once() {
     let path = world.path("identity");
     let identity = crate::world::read(&path).replace("wake1", "wake2");
     std::fs::write(&path, identity).expect("a write");
-    assert_eq!(hello(&world, &world.credential("box1", "wake2", 600)).await, Ok(()));
+    assert_eq!(
+        hello(&world, &world.credential("box1", "wake2", 600)).await,
+        Ok(())
+    );
     let old = hello(&world, &world.credential("box1", "wake1", 600)).await;
     assert_eq!(old, Err((Code::Unauthenticated, "OLD_WAKE".to_owned())));
 }

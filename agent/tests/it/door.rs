@@ -4,11 +4,8 @@ use std::{convert::Infallible, net::SocketAddr};
 
 use http_body_util::BodyExt;
 use hyper::{
-    Request, Response,
-    body::Incoming,
-    client::conn::http1 as client,
-    server::conn::http1 as server,
-    service::service_fn,
+    Request, Response, body::Incoming, client::conn::http1 as client,
+    server::conn::http1 as server, service::service_fn,
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -27,10 +24,15 @@ impl Door {
         let addr = listener.local_addr().expect("an address");
         let task = tokio::spawn(async move {
             loop {
-                let Ok((stream, _)) = listener.accept().await else { return };
+                let Ok((stream, _)) = listener.accept().await else {
+                    return;
+                };
                 tokio::spawn(async move {
                     let service = service_fn(move |request| forward(model, request));
-                    server::Builder::new().serve_connection(TokioIo::new(stream), service).await.ok();
+                    server::Builder::new()
+                        .serve_connection(TokioIo::new(stream), service)
+                        .await
+                        .ok();
                 });
             }
         });
@@ -47,14 +49,25 @@ impl Drop for Door {
 async fn forward(
     model: SocketAddr,
     mut request: Request<Incoming>,
-) -> Result<Response<http_body_util::combinators::BoxBody<bytes::Bytes, hyper::Error>>, Infallible> {
-    assert_eq!(request.uri().host(), Some("gateway.cocoonbox"), "absolute form");
+) -> Result<Response<http_body_util::combinators::BoxBody<bytes::Bytes, hyper::Error>>, Infallible>
+{
+    assert_eq!(
+        request.uri().host(),
+        Some("gateway.cocoonbox"),
+        "absolute form"
+    );
     assert!(request.headers().contains_key("x-cocoonbox-call"));
     let path = request.uri().path().to_owned();
-    let path = path.trim_start_matches("/anthropic").trim_start_matches("/openai");
+    let path = path
+        .trim_start_matches("/anthropic")
+        .trim_start_matches("/openai");
     *request.uri_mut() = path.parse().expect("a path");
-    request.headers_mut().insert("x-api-key", "k".parse().expect("a value"));
-    request.headers_mut().insert("authorization", "Bearer k".parse().expect("a value"));
+    request
+        .headers_mut()
+        .insert("x-api-key", "k".parse().expect("a value"));
+    request
+        .headers_mut()
+        .insert("authorization", "Bearer k".parse().expect("a value"));
     let stream = TcpStream::connect(model).await.expect("the model");
     let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.expect("http");
     tokio::spawn(connection);

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use cocoonbox_proto::{
-    agent::v1::{ExecRequest, ExecResponse, ExecStart, EventsRequest, exec_request, exec_response::Frame},
-    log::v1::{ExecExited, event_or_heartbeat::Item, exec_exited::Reason, exec_output_streamed::Source},
+    agent::v1::{
+        EventsRequest, ExecRequest, ExecResponse, ExecStart, exec_request, exec_response::Frame,
+    },
+    log::v1::{
+        ExecExited, event_or_heartbeat::Item, exec_exited::Reason, exec_output_streamed::Source,
+    },
 };
 use tokio::{task::JoinSet, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
@@ -22,9 +26,18 @@ pub(crate) fn bash(command: &str) -> ExecStart {
     }
 }
 
-pub(crate) async fn start(world: &World, start: ExecStart) -> Result<Streaming<ExecResponse>, Status> {
-    let frames = vec![ExecRequest { frame: Some(exec_request::Frame::Start(start)) }];
-    Ok(world.session().exec(tokio_stream::iter(frames)).await?.into_inner())
+pub(crate) async fn start(
+    world: &World,
+    start: ExecStart,
+) -> Result<Streaming<ExecResponse>, Status> {
+    let frames = vec![ExecRequest {
+        frame: Some(exec_request::Frame::Start(start)),
+    }];
+    Ok(world
+        .session()
+        .exec(tokio_stream::iter(frames))
+        .await?
+        .into_inner())
 }
 
 pub(crate) struct Ran {
@@ -45,7 +58,14 @@ pub(crate) async fn finish(mut stream: Streaming<ExecResponse>) -> Result<Ran, S
                     _ => stdout.extend(output.data),
                 }
             }
-            Some(Frame::Exited(exited)) => return Ok(Ran { stdout, stderr, skipped, exited }),
+            Some(Frame::Exited(exited)) => {
+                return Ok(Ran {
+                    stdout,
+                    stderr,
+                    skipped,
+                    exited,
+                });
+            }
             _ => {}
         }
     }
@@ -53,7 +73,9 @@ pub(crate) async fn finish(mut stream: Streaming<ExecResponse>) -> Result<Ran, S
 }
 
 pub(crate) async fn run(world: &World, exec: ExecStart) -> Ran {
-    finish(start(world, exec).await.expect("started")).await.expect("finished")
+    finish(start(world, exec).await.expect("started"))
+        .await
+        .expect("finished")
 }
 
 #[tokio::test]
@@ -92,7 +114,11 @@ async fn a_hundred_megabytes_leave_head_tail_and_a_flat_memory() {
     let mut most = 0;
     let (mut bytes, mut skipped) = (0, 0);
     let exited = loop {
-        let response = stream.message().await.expect("a frame").expect("not the end");
+        let response = stream
+            .message()
+            .await
+            .expect("a frame")
+            .expect("not the end");
         most = most.max(resident_bytes(world.serve_pid()));
         match response.frame {
             Some(Frame::Output(output)) => {
@@ -124,18 +150,37 @@ async fn a_dropped_client_resumes_from_its_key() {
     let mut text = Vec::new();
     let mut key = String::new();
     while text.len() < 20 {
-        let response = stream.message().await.expect("a frame").expect("not the end");
+        let response = stream
+            .message()
+            .await
+            .expect("a frame")
+            .expect("not the end");
         if let Some(Frame::Output(output)) = response.frame {
             text.extend(output.data);
         }
         key = response.offset_key;
     }
     drop(stream);
-    let request = EventsRequest { from_offset: key, streams: vec!["exec/".into()], no_follow: false };
-    let mut events = world.session().events(request).await.expect("a stream").into_inner();
+    let request = EventsRequest {
+        from_offset: key,
+        streams: vec!["exec/".into()],
+        no_follow: false,
+    };
+    let mut events = world
+        .session()
+        .events(request)
+        .await
+        .expect("a stream")
+        .into_inner();
     loop {
-        let item = events.message().await.expect("an item").expect("not the end");
-        let Some(Item::Event(event)) = item.item else { continue };
+        let item = events
+            .message()
+            .await
+            .expect("an item")
+            .expect("not the end");
+        let Some(Item::Event(event)) = item.item else {
+            continue;
+        };
         use cocoonbox_events::{ExecEvent, Payload};
         match payload(&event) {
             Payload::Exec(ExecEvent::OutputStreamed(output)) => text.extend(output.data),
@@ -146,14 +191,17 @@ async fn a_dropped_client_resumes_from_its_key() {
             other => panic!("{other:?}"),
         }
     }
-    let expected: String = (1..=100).map(|i| format!("{i}\n")).collect();
+    let expected = (1..=100).fold(String::new(), |text, i| format!("{text}{i}\n"));
     assert_eq!(String::from_utf8(text).expect("text"), expected);
 }
 
 #[tokio::test]
 async fn the_same_id_is_the_same_exec() {
     let world = World::new("anthropic", NO_MODEL).await;
-    let exec = |command: &str| ExecStart { exec_id: "mine".into(), ..bash(command) };
+    let exec = |command: &str| ExecStart {
+        exec_id: "mine".into(),
+        ..bash(command)
+    };
     let command = "echo ran >> ran; sleep 0.5; echo done";
     let first = start(&world, exec(command)).await.expect("started");
     let second = start(&world, exec(command)).await.expect("attached");
@@ -163,9 +211,14 @@ async fn the_same_id_is_the_same_exec() {
     let third = run(&world, exec(command)).await;
     assert_eq!(third.stdout, b"done\n");
     assert_eq!(crate::world::read(&world.workspace().join("ran")), "ran\n");
-    let other = start(&world, exec("true")).await.expect_err("another command");
+    let other = start(&world, exec("true"))
+        .await
+        .expect_err("another command");
     assert_eq!(other.code(), Code::AlreadyExists);
-    assert_eq!(other.get_details_error_info().expect("info").reason, "OTHER_EXEC");
+    assert_eq!(
+        other.get_details_error_info().expect("info").reason,
+        "OTHER_EXEC"
+    );
 }
 
 #[tokio::test]
@@ -179,9 +232,18 @@ async fn what_cannot_start_says_why() {
         (argv(&["nul\0byte"]), "NUL"),
         (argv(&["no-such-program"]), "not a program"),
         (argv(&["/etc/passwd"]), "may not be executed"),
-        (ExecStart { cwd: "/no/such".into(), ..argv(&["true"]) }, "does not exist"),
         (
-            ExecStart { env: [("A".to_owned(), "b\0c".to_owned())].into(), ..argv(&["true"]) },
+            ExecStart {
+                cwd: "/no/such".into(),
+                ..argv(&["true"])
+            },
+            "does not exist",
+        ),
+        (
+            ExecStart {
+                env: [("A".to_owned(), "b\0c".to_owned())].into(),
+                ..argv(&["true"])
+            },
             "NUL",
         ),
     ];
@@ -191,15 +253,26 @@ async fn what_cannot_start_says_why() {
         assert!(ran.exited.detail.contains(text), "{}", ran.exited.detail);
     }
     let long = "x".repeat(1024 * 1024);
-    let refused = start(&world, argv(&["echo", &long])).await.expect_err("too long");
+    let refused = start(&world, argv(&["echo", &long]))
+        .await
+        .expect_err("too long");
     assert_eq!(refused.code(), Code::InvalidArgument);
     let empty = start(&world, argv(&[])).await.expect_err("nothing to run");
     assert_eq!(empty.code(), Code::InvalidArgument);
-    let bad = ExecStart { exec_id: "a/../b".into(), ..bash("true") };
+    let bad = ExecStart {
+        exec_id: "a/../b".into(),
+        ..bash("true")
+    };
     let bad = start(&world, bad).await.expect_err("a bad id");
     assert_eq!(bad.code(), Code::InvalidArgument);
-    let no_start = vec![ExecRequest { frame: Some(exec_request::Frame::StdinEof(true)) }];
-    let refused = world.session().exec(tokio_stream::iter(no_start)).await.expect_err("no start");
+    let no_start = vec![ExecRequest {
+        frame: Some(exec_request::Frame::StdinEof(true)),
+    }];
+    let refused = world
+        .session()
+        .exec(tokio_stream::iter(no_start))
+        .await
+        .expect_err("no start");
     assert_eq!(refused.code(), Code::InvalidArgument);
 }
 
@@ -212,20 +285,37 @@ async fn the_environment_is_clean_and_signals_arrive() {
     assert!(text.contains("\n1024\n"), "{text}");
     assert!(!text.contains("CARGO"), "{text}");
     assert_eq!(ran.exited.code, 0);
-    let exec = ExecStart { exec_id: "sig".into(), ..bash("trap 'echo got; exit 7' USR1; echo up; while :; do sleep 0.05; done") };
+    let exec = ExecStart {
+        exec_id: "sig".into(),
+        ..bash("trap 'echo got; exit 7' USR1; echo up; while :; do sleep 0.05; done")
+    };
     let mut stream = start(&world, exec).await.expect("started");
     loop {
-        let response = stream.message().await.expect("a frame").expect("not the end");
+        let response = stream
+            .message()
+            .await
+            .expect("a frame")
+            .expect("not the end");
         if matches!(response.frame, Some(Frame::Output(_))) {
             break;
         }
     }
-    let signal = cocoonbox_proto::agent::v1::SignalExecRequest { exec_id: "sig".into(), signal: 10 };
+    let signal = cocoonbox_proto::agent::v1::SignalExecRequest {
+        exec_id: "sig".into(),
+        signal: 10,
+    };
     world.session().signal_exec(signal).await.expect("sent");
     let ran = finish(stream).await.expect("finished");
     assert_eq!((ran.stdout.as_slice(), ran.exited.code), (&b"got\n"[..], 7));
-    let gone = cocoonbox_proto::agent::v1::SignalExecRequest { exec_id: "sig".into(), signal: 10 };
-    let gone = world.session().signal_exec(gone).await.expect_err("it has ended");
+    let gone = cocoonbox_proto::agent::v1::SignalExecRequest {
+        exec_id: "sig".into(),
+        signal: 10,
+    };
+    let gone = world
+        .session()
+        .signal_exec(gone)
+        .await
+        .expect_err("it has ended");
     assert_eq!(gone.code(), Code::NotFound);
 }
 
@@ -233,24 +323,43 @@ async fn the_environment_is_clean_and_signals_arrive() {
 async fn a_job_left_behind_does_not_hold_the_exec() {
     let world = World::new("anthropic", NO_MODEL).await;
     let begun = Instant::now();
-    let ran = run(&world, bash("sleep 31.7 & echo left")).await;
+    let mark = crate::world::mark();
+    let ran = run(&world, bash(&format!("sleep {mark} & echo left"))).await;
     assert!(begun.elapsed() < Duration::from_secs(10));
     assert_eq!(ran.stdout, b"left\n");
     assert_eq!(ran.exited.code, 0);
-    assert!(ran.exited.detail.contains("still running"), "{}", ran.exited.detail);
+    assert!(
+        ran.exited.detail.contains("still running"),
+        "{}",
+        ran.exited.detail
+    );
     assert_eq!(ran.skipped, 0);
     assert!(ran.stderr.is_empty());
-    for pid in crate::world::processes_with("sleep 31.7") {
-        std::process::Command::new("kill").arg(pid.to_string()).status().expect("kill");
-    }
+    let left = crate::world::processes_with(&format!("sleep {mark}"));
+    assert_eq!(left.len(), 1);
+    let killed = std::process::Command::new("kill")
+        .arg(left[0].to_string())
+        .status();
+    assert!(killed.expect("kill").success());
+    let toolhost = world.toolhost_pid();
+    crate::world::eventually("its supervisor goes with it", || {
+        crate::trees::children_of(toolhost).is_empty()
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_killed_toolhost_ends_execs_and_the_next_one_serves() {
     let mut world = World::new("anthropic", NO_MODEL).await;
-    let mut stream = start(&world, bash("echo up; sleep 33.1")).await.expect("started");
+    let mark = crate::world::mark();
+    let exec = bash(&format!("echo up; sleep {mark}"));
+    let mut stream = start(&world, exec).await.expect("started");
     loop {
-        let response = stream.message().await.expect("a frame").expect("not the end");
+        let response = stream
+            .message()
+            .await
+            .expect("a frame")
+            .expect("not the end");
         if matches!(response.frame, Some(Frame::Output(_))) {
             break;
         }
@@ -259,7 +368,7 @@ async fn a_killed_toolhost_ends_execs_and_the_next_one_serves() {
     let ran = finish(stream).await.expect("finished");
     assert_eq!(ran.exited.reason(), Reason::Interrupted);
     crate::world::eventually("the command is gone", || {
-        crate::world::processes_with("sleep 33.1").is_empty()
+        crate::world::processes_with(&mark).is_empty()
     })
     .await;
     assert_eq!(run(&world, bash("echo again")).await.stdout, b"again\n");
@@ -268,7 +377,10 @@ async fn a_killed_toolhost_ends_execs_and_the_next_one_serves() {
 /// Keeps the request stream open, as a client that may still send does.
 pub(crate) fn open_request(
     frames: Vec<ExecRequest>,
-) -> (tokio::sync::mpsc::Sender<ExecRequest>, ReceiverStream<ExecRequest>) {
+) -> (
+    tokio::sync::mpsc::Sender<ExecRequest>,
+    ReceiverStream<ExecRequest>,
+) {
     let (sender, receiver) = tokio::sync::mpsc::channel(16);
     for frame in frames {
         sender.try_send(frame).expect("room");

@@ -6,6 +6,7 @@ mod credentials;
 mod door;
 mod execs;
 mod files;
+mod init;
 mod pipes;
 mod quiesce;
 mod trees;

@@ -18,18 +18,32 @@ fn frame(frame: exec_request::Frame) -> ExecRequest {
 #[tokio::test]
 async fn bytes_go_both_ways_and_are_only_counted() {
     let world = World::new("anthropic", NO_MODEL).await;
-    let start = ExecStart { pipe: true, ..bash("cat; exit 4") };
+    let start = ExecStart {
+        pipe: true,
+        ..bash("cat; exit 4")
+    };
     let (sender, request) = open_request(vec![frame(exec_request::Frame::Start(start))]);
-    let data: Vec<u8> = (0..2_000_000_u32).map(|at| (at % 256) as u8).collect();
+    let data: Vec<u8> = (0..=u8::MAX).cycle().take(2_000_000).collect();
     let sent = data.clone();
     let feeding = tokio::spawn(async move {
         for chunk in sent.chunks(50_000) {
-            sender.send(frame(exec_request::Frame::Stdin(chunk.to_vec()))).await.expect("open");
+            sender
+                .send(frame(exec_request::Frame::Stdin(chunk.to_vec())))
+                .await
+                .expect("open");
         }
-        sender.send(frame(exec_request::Frame::StdinEof(true))).await.expect("open");
+        sender
+            .send(frame(exec_request::Frame::StdinEof(true)))
+            .await
+            .expect("open");
         sender
     });
-    let stream = world.session().exec(request).await.expect("started").into_inner();
+    let stream = world
+        .session()
+        .exec(request)
+        .await
+        .expect("started")
+        .into_inner();
     let ran = finish(stream).await.expect("finished");
     assert_eq!(ran.stdout.len(), data.len());
     assert!(ran.stdout == data);
@@ -37,19 +51,34 @@ async fn bytes_go_both_ways_and_are_only_counted() {
     drop(feeding.await);
     let events = world.events().await;
     assert_eq!(events.len(), 2, "start and exit only");
-    let Payload::Exec(ExecEvent::Exited(exited)) = payload(&events[1]) else { panic!("no exit") };
+    let Payload::Exec(ExecEvent::Exited(exited)) = payload(&events[1]) else {
+        panic!("no exit")
+    };
     let stdout = exited.stdout.expect("counts");
     assert_eq!((stdout.total_bytes, stdout.head.len()), (2_000_000, 0));
 }
 
 #[tokio::test]
 async fn a_pipe_ends_with_its_caller() {
+    let mark = crate::world::mark();
     let world = World::new("anthropic", NO_MODEL).await;
-    let start = ExecStart { pipe: true, ..bash("echo up; setsid sleep 64.321 & sleep 64.321") };
+    let start = ExecStart {
+        pipe: true,
+        ..bash(&format!("echo up; setsid sleep {mark} & sleep {mark}"))
+    };
     let (sender, request) = open_request(vec![frame(exec_request::Frame::Start(start))]);
-    let mut stream = world.session().exec(request).await.expect("started").into_inner();
+    let mut stream = world
+        .session()
+        .exec(request)
+        .await
+        .expect("started")
+        .into_inner();
     loop {
-        let response = stream.message().await.expect("a frame").expect("not the end");
+        let response = stream
+            .message()
+            .await
+            .expect("a frame")
+            .expect("not the end");
         if matches!(response.frame, Some(Frame::Output(_))) {
             break;
         }
@@ -60,18 +89,29 @@ async fn a_pipe_ends_with_its_caller() {
         panic!("no exit")
     };
     assert_eq!(exited.reason(), Reason::Cancelled);
-    eventually("the tree is gone", || processes_with("sleep 64.321").is_empty()).await;
+    eventually("the tree is gone", || processes_with(&mark).is_empty()).await;
 }
 
 #[tokio::test]
 async fn a_caller_that_does_not_read_stops_the_command_and_nobody_else() {
     let world = World::new("anthropic", NO_MODEL).await;
-    let start = ExecStart { pipe: true, ..bash("yes") };
+    let start = ExecStart {
+        pipe: true,
+        ..bash("yes")
+    };
     let (sender, request) = open_request(vec![frame(exec_request::Frame::Start(start))]);
-    let slow = world.session().exec(request).await.expect("started").into_inner();
+    let slow = world
+        .session()
+        .exec(request)
+        .await
+        .expect("started")
+        .into_inner();
     let before = crate::world::resident_bytes(world.serve_pid());
     for _ in 0..5 {
-        assert_eq!(crate::execs::run(&world, bash("echo ok")).await.stdout, b"ok\n");
+        assert_eq!(
+            crate::execs::run(&world, bash("echo ok")).await.stdout,
+            b"ok\n"
+        );
     }
     let grown = crate::world::resident_bytes(world.serve_pid()).saturating_sub(before);
     assert!(grown < 20 * 1024 * 1024, "grew by {grown}");

@@ -16,15 +16,47 @@ use crate::{
 #[tokio::test]
 async fn quiesce_ends_execs_refuses_calls_and_keeps_the_chain() {
     let mut world = World::new("anthropic", NO_MODEL).await;
-    let mut follow = world.box_log().follow(FollowRequest { after_pos: 0 }).await.expect("a stream").into_inner();
-    let mut stream = start(&world, bash("echo up; sleep 66.222")).await.expect("started");
-    while stream.message().await.expect("a frame").expect("not the end").frame.is_none() {}
+    let mut follow = world
+        .box_log()
+        .follow(FollowRequest { after_pos: 0 })
+        .await
+        .expect("a stream")
+        .into_inner();
+    let mut stream = start(&world, bash("echo up; sleep 60"))
+        .await
+        .expect("started");
+    while stream
+        .message()
+        .await
+        .expect("a frame")
+        .expect("not the end")
+        .frame
+        .is_none()
+    {}
     world.until_kind("exec.output_streamed").await;
-    let tail = world.box_log().quiesce(QuiesceRequest {}).await.expect("quiet").into_inner();
-    let refused = world.session().hello(HelloRequest {}).await.expect_err("refused");
+    let tail = world
+        .box_log()
+        .quiesce(QuiesceRequest {})
+        .await
+        .expect("quiet")
+        .into_inner();
+    let refused = world
+        .session()
+        .hello(HelloRequest {})
+        .await
+        .expect_err("refused");
     assert_eq!(refused.code(), Code::Unavailable);
-    assert!(refused.get_details_retry_info().expect("a delay").retry_delay.is_some());
-    let prompt = SendRequest { prompt: "go".into(), ..SendRequest::default() };
+    assert!(
+        refused
+            .get_details_retry_info()
+            .expect("a delay")
+            .retry_delay
+            .is_some()
+    );
+    let prompt = SendRequest {
+        prompt: "go".into(),
+        ..SendRequest::default()
+    };
     let refused = world.agents().send(prompt).await.expect_err("refused");
     assert_eq!(refused.code(), Code::Unavailable);
     // The stream that was open brings the replica to the tail.
@@ -33,7 +65,11 @@ async fn quiesce_ends_execs_refuses_calls_and_keeps_the_chain() {
     let mut verifier = Verifier::after(0, genesis);
     let mut last = None;
     while verifier.pos() < tail.pos {
-        let batch = follow.message().await.expect("a batch").expect("not the end");
+        let batch = follow
+            .message()
+            .await
+            .expect("a batch")
+            .expect("not the end");
         for event in batch.events {
             let event = Recorded::from_wire(log, event).expect("well-formed");
             verifier.check(&event).expect("verifies");
@@ -42,9 +78,16 @@ async fn quiesce_ends_execs_refuses_calls_and_keeps_the_chain() {
     }
     assert_eq!(verifier.chain().0.to_vec(), tail.chain);
     let last = last.expect("an event").payload().expect("readable");
-    let Some(Payload::Exec(ExecEvent::Exited(exited))) = last else { panic!("{last:?}") };
+    let Some(Payload::Exec(ExecEvent::Exited(exited))) = last else {
+        panic!("{last:?}")
+    };
     assert_eq!(exited.reason(), Reason::Interrupted);
-    let again = world.box_log().quiesce(QuiesceRequest {}).await.expect("quiet").into_inner();
+    let again = world
+        .box_log()
+        .quiesce(QuiesceRequest {})
+        .await
+        .expect("quiet")
+        .into_inner();
     assert_eq!(again.pos, tail.pos);
     // The next process goes on from there.
     world.kill_serve().await;
@@ -59,7 +102,12 @@ async fn a_turn_under_way_goes_on_in_the_next_process() {
     let mut world = World::new("anthropic", script).await;
     world.send("go").await;
     world.until_kind("agent.output_streamed").await;
-    let tail = world.box_log().quiesce(QuiesceRequest {}).await.expect("quiet").into_inner();
+    let tail = world
+        .box_log()
+        .quiesce(QuiesceRequest {})
+        .await
+        .expect("quiet")
+        .into_inner();
     world.kill_serve().await;
     assert!(world.start_serve(&[]).await);
     let events = world.until_kind("agent.turn_ended").await;
@@ -75,13 +123,19 @@ async fn a_turn_under_way_goes_on_in_the_next_process() {
 #[tokio::test]
 async fn a_terminated_process_ends_its_execs_and_its_log() {
     let mut world = World::new("anthropic", NO_MODEL).await;
-    let mut stream = start(&world, bash("echo up; sleep 67.333")).await.expect("started");
+    let mut stream = start(&world, bash("echo up; sleep 60"))
+        .await
+        .expect("started");
     world.until_kind("exec.output_streamed").await;
     let pid = world.serve_pid().to_string();
-    std::process::Command::new("kill").arg(pid).status().expect("kill");
+    std::process::Command::new("kill")
+        .arg(pid)
+        .status()
+        .expect("kill");
     let mut exited = None;
     while let Ok(Some(response)) = stream.message().await {
-        if let Some(cocoonbox_proto::agent::v1::exec_response::Frame::Exited(end)) = response.frame {
+        if let Some(cocoonbox_proto::agent::v1::exec_response::Frame::Exited(end)) = response.frame
+        {
             exited = Some(end);
         }
     }

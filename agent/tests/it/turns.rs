@@ -8,7 +8,7 @@ use cocoonbox_proto::log::v1::{
 
 use crate::world::{World, payload, read};
 
-const PROJECT: &str = r##"
+const PROJECT: &str = r#"
 [[conversation]]
 
 [[conversation.step]]
@@ -30,7 +30,7 @@ tools = [
 
 [[conversation.step]]
 text = "Done: {last}"
-"##;
+"#;
 
 async fn whole_turn(wire: &str) {
     let world = World::new(wire, PROJECT).await;
@@ -41,13 +41,27 @@ async fn whole_turn(wire: &str) {
         panic!("another event")
     };
     let story = crate::world::story(&events).join("\n");
-    assert_eq!(ended.outcome(), agent_turn_ended::Outcome::Done, "{}\n{story}", ended.detail);
-    assert_eq!(read(&world.workspace().join("a/hello.txt")), "hello\nbutterfly 🦋\n");
+    assert_eq!(
+        ended.outcome(),
+        agent_turn_ended::Outcome::Done,
+        "{}\n{story}",
+        ended.detail
+    );
+    assert_eq!(
+        read(&world.workspace().join("a/hello.txt")),
+        "hello\nbutterfly 🦋\n"
+    );
     let results = results(&events);
     assert_eq!(results.len(), 6);
-    assert!(results[0].content.contains("wrote `a/hello.txt`: 2 lines"), "{results:?}");
+    assert!(
+        results[0].content.contains("wrote `a/hello.txt`: 2 lines"),
+        "{results:?}"
+    );
     assert_eq!(results[1].outcome(), Outcome::Error);
-    assert!(results[1].content.starts_with("exit code 3\n"), "{results:?}");
+    assert!(
+        results[1].content.starts_with("exit code 3\n"),
+        "{results:?}"
+    );
     assert!(results[1].content.contains("hello\nworld\n"), "{results:?}");
     assert!(results[1].content.contains("oops"), "{results:?}");
     assert!(!results[1].exec_id.is_empty());
@@ -89,7 +103,7 @@ async fn a_turn_with_every_tool_over_openai() {
     whole_turn("openai").await;
 }
 
-const FLAKY: &str = r##"
+const FLAKY: &str = r#"
 [[conversation]]
 [[conversation.step]]
 text = "one two three four five six"
@@ -97,7 +111,7 @@ fail = { status = 429, retry_after = 1, times = 1 }
 cut = { after_chunks = 2, times = 1 }
 error_event = { after_chunks = 1, times = 1 }
 garbage = { after_chunks = 1, times = 1 }
-"##;
+"#;
 
 async fn flaky(wire: &str) {
     let world = World::new(wire, FLAKY).await;
@@ -115,14 +129,22 @@ async fn flaky(wire: &str) {
         .collect();
     assert_eq!(reasons[0], (Reason::RateLimited, 1_000));
     assert_eq!(reasons[1], (Reason::Cut, 0));
-    assert!(matches!(reasons[2].0, Reason::Overloaded | Reason::ServerError), "{reasons:?}");
+    assert!(
+        matches!(reasons[2].0, Reason::Overloaded | Reason::ServerError),
+        "{reasons:?}"
+    );
     assert_eq!(reasons[3], (Reason::Garbled, 0));
     assert_eq!(reasons.len(), 4);
     let Payload::Agent(AgentEvent::TurnEnded(ended)) = payload(events.last().expect("an end"))
     else {
         panic!("another event")
     };
-    assert_eq!(ended.outcome(), agent_turn_ended::Outcome::Done, "{}", ended.detail);
+    assert_eq!(
+        ended.outcome(),
+        agent_turn_ended::Outcome::Done,
+        "{}",
+        ended.detail
+    );
 }
 
 #[tokio::test]
@@ -156,8 +178,7 @@ async fn a_refusal_ends_the_turn_as_one() {
 
 #[tokio::test]
 async fn what_is_not_retryable_ends_the_turn() {
-    let script =
-        "[[conversation]]\n[[conversation.step]]\ntext = \"x\"\nfail = { status = 400, times = 9 }\n";
+    let script = "[[conversation]]\n[[conversation.step]]\ntext = \"x\"\nfail = { status = 400, times = 9 }\n";
     let (outcome, detail) = ending("anthropic", script).await;
     assert_eq!(outcome, agent_turn_ended::Outcome::Failed);
     assert!(detail.contains("REJECTED"), "{detail}");
@@ -165,7 +186,7 @@ async fn what_is_not_retryable_ends_the_turn() {
 
 #[tokio::test]
 async fn malformed_arguments_are_told_to_the_model() {
-    let script = r##"
+    let script = r#"
 [[conversation]]
 [[conversation.step]]
 tools = [
@@ -174,15 +195,21 @@ tools = [
 ]
 [[conversation.step]]
 text = "I see."
-"##;
+"#;
     for wire in ["anthropic", "openai"] {
         let world = World::new(wire, script).await;
         world.send("go").await;
         let events = world.until_kind("agent.turn_ended").await;
         let results = results(&events);
-        assert!(results[0].content.contains("nothing was run"), "{results:?}");
+        assert!(
+            results[0].content.contains("nothing was run"),
+            "{results:?}"
+        );
         assert!(results[0].content.contains("not valid JSON"), "{results:?}");
-        assert!(results[1].content.contains("unknown field `surprise`"), "{results:?}");
+        assert!(
+            results[1].content.contains("unknown field `surprise`"),
+            "{results:?}"
+        );
         assert!(!world.workspace().join("ran").exists());
     }
 }
@@ -202,27 +229,38 @@ async fn a_reply_beyond_the_log_is_cut_and_says_so() {
     });
     let replied = replied.expect("a reply");
     assert_eq!(replied.stop(), StopReason::MaxTokens);
-    let Some(block::Block::Text(text)) = &replied.blocks[0].block else { panic!("no text") };
+    let Some(block::Block::Text(text)) = &replied.blocks[0].block else {
+        panic!("no text")
+    };
     assert!(text.text.ends_with("longer than the log takes]"));
 }
 
 #[tokio::test]
 async fn a_background_job_goes_on_and_is_logged() {
-    let script = r##"
+    let script = r#"
 [[conversation]]
 [[conversation.step]]
 tools = [{ name = "shell", args = { command = "for i in 1 2 3 4 5 6 7 8; do echo tick $i; sleep 0.3; done", background = true } }]
 [[conversation.step]]
 expect = "tick 1"
 text = "It runs."
-"##;
+"#;
     let world = World::new("anthropic", script).await;
     world.send("go").await;
     let events = world.until_kind("exec.exited").await;
     let kinds: Vec<_> = events.iter().map(|event| event.kind.as_str()).collect();
-    let ended = kinds.iter().position(|kind| *kind == "agent.turn_ended").expect("an end");
-    assert!(ended < kinds.len() - 1, "the turn ends before the job: {kinds:?}");
+    let ended = kinds
+        .iter()
+        .position(|kind| *kind == "agent.turn_ended")
+        .expect("an end");
+    assert!(
+        ended < kinds.len() - 1,
+        "the turn ends before the job: {kinds:?}"
+    );
     let result = &results(&events)[0];
-    assert!(result.content.contains("Runs in the background"), "{result:?}");
+    assert!(
+        result.content.contains("Runs in the background"),
+        "{result:?}"
+    );
     assert_eq!(result.outcome(), Outcome::Ok);
 }

@@ -50,14 +50,14 @@ pub(crate) struct Signed(pub(crate) String);
 impl Interceptor for Signed {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         let value = MetadataValue::try_from(&self.0).expect("ascii");
-        request.metadata_mut().insert("x-cocoonbox-credential", value);
+        request
+            .metadata_mut()
+            .insert("x-cocoonbox-credential", value);
         Ok(request)
     }
 }
 
 pub(crate) type Client = InterceptedService<Channel, Signed>;
-
-static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl World {
     /// A box on the wire `anthropic` or `openai` whose model plays `script`.
@@ -77,7 +77,7 @@ impl World {
         let script = Script::parse(script).expect("a script");
         let model = Server::start_local(script).await.expect("a model");
         let door = crate::door::Door::to(model.addr()).await;
-        let key = SigningKey::from_bytes(&[NEXT.fetch_add(1, Ordering::Relaxed) as u8; 32]);
+        let key = SigningKey::from_bytes(&[7; 32]);
         let identity = serde_json::json!({
             "box_id": "box1",
             "wake_id": "wake1",
@@ -88,7 +88,15 @@ impl World {
         });
         std::fs::write(folder.path().join("identity"), identity.to_string()).expect("a write");
         let addr = SocketAddr::from(([127, 0, 0, 1], 1));
-        Self { folder, _model: model, key, door, toolhost: None, serve: None, addr }
+        Self {
+            folder,
+            _model: model,
+            key,
+            door,
+            toolhost: None,
+            serve: None,
+            addr,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -131,7 +139,10 @@ impl World {
     }
 
     pub(crate) fn serve_pid(&self) -> u32 {
-        self.serve.as_ref().and_then(tokio::process::Child::id).expect("a serve")
+        self.serve
+            .as_ref()
+            .and_then(tokio::process::Child::id)
+            .expect("a serve")
     }
 
     /// Starts the serve process; false if it ended before it answered.
@@ -154,7 +165,10 @@ impl World {
             .expect("a serve");
         let stdout = child.stdout.take().expect("a pipe");
         let mut lines = BufReader::new(stdout).lines();
-        let line = timeout(DEADLINE, lines.next_line()).await.expect("in time").expect("readable");
+        let line = timeout(DEADLINE, lines.next_line())
+            .await
+            .expect("in time")
+            .expect("readable");
         self.serve = Some(child);
         let Some(line) = line else { return false };
         self.addr = line.trim().parse().expect("an address");
@@ -168,7 +182,9 @@ impl World {
     }
 
     pub(crate) fn serve_is_running(&mut self) -> bool {
-        self.serve.as_mut().is_some_and(|serve| serve.try_wait().expect("a status").is_none())
+        self.serve
+            .as_mut()
+            .is_some_and(|serve| serve.try_wait().expect("a status").is_none())
     }
 
     pub(crate) async fn kill_serve(&mut self) {
@@ -215,13 +231,26 @@ impl World {
             client_nonce: "n1".to_owned(),
             ..SendRequest::default()
         };
-        self.agents().send(request).await.expect("accepted").into_inner().offset_key
+        self.agents()
+            .send(request)
+            .await
+            .expect("accepted")
+            .into_inner()
+            .offset_key
     }
 
     /// Every event so far.
     pub(crate) async fn events(&self) -> Vec<Event> {
-        let request = EventsRequest { no_follow: true, ..EventsRequest::default() };
-        let mut stream = self.session().events(request).await.expect("a stream").into_inner();
+        let request = EventsRequest {
+            no_follow: true,
+            ..EventsRequest::default()
+        };
+        let mut stream = self
+            .session()
+            .events(request)
+            .await
+            .expect("a stream")
+            .into_inner();
         let mut events = Vec::new();
         while let Some(item) = stream.message().await.expect("an item") {
             if let Some(Item::Event(event)) = item.item {
@@ -234,7 +263,12 @@ impl World {
     /// Follows the log until `found` says so and returns everything up to there.
     pub(crate) async fn until(&self, mut found: impl FnMut(&Event) -> bool) -> Vec<Event> {
         let request = EventsRequest::default();
-        let mut stream = self.session().events(request).await.expect("a stream").into_inner();
+        let mut stream = self
+            .session()
+            .events(request)
+            .await
+            .expect("a stream")
+            .into_inner();
         let mut events = Vec::new();
         let deadline = Instant::now() + DEADLINE;
         loop {
@@ -242,7 +276,9 @@ impl World {
             let Ok(item) = item else {
                 panic!("not in time; so far:\n{}", story(&events).join("\n"))
             };
-            let Some(item) = item.expect("an item") else { panic!("the stream ended") };
+            let Some(item) = item.expect("an item") else {
+                panic!("the stream ended")
+            };
             if let Some(Item::Event(event)) = item.item {
                 let last = found(&event);
                 events.push(event);
@@ -277,7 +313,10 @@ pub(crate) fn payload(event: &Event) -> Payload {
 
 /// Kinds, in order.
 pub(crate) fn story(events: &[Event]) -> Vec<String> {
-    events.iter().map(|event| format!("{} {}", event.stream, event.kind)).collect()
+    events
+        .iter()
+        .map(|event| format!("{} {}", event.stream, event.kind))
+        .collect()
 }
 
 /// Waits until `holds`.
@@ -289,15 +328,32 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// A number of seconds that no other test, in this run or another, sleeps for: it tells processes.
+pub(crate) fn mark() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!(
+        "9{}.{}7",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
 /// Process ids whose command line holds `text`, zombies left out.
 pub(crate) fn processes_with(text: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").expect("proc").flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
             continue;
         };
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        if String::from_utf8_lossy(&line).replace('\0', " ").contains(text) {
+        if String::from_utf8_lossy(&line)
+            .replace('\0', " ")
+            .contains(text)
+        {
             found.push(pid);
         }
     }
@@ -307,8 +363,16 @@ pub(crate) fn processes_with(text: &str) -> Vec<u32> {
 /// Resident bytes of a process.
 pub(crate) fn resident_bytes(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a line");
-    let kib: u64 = line.split_ascii_whitespace().nth(1).expect("a number").parse().expect("digits");
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .expect("a line");
+    let kib: u64 = line
+        .split_ascii_whitespace()
+        .nth(1)
+        .expect("a number")
+        .parse()
+        .expect("digits");
     kib * 1024
 }
 

@@ -25,16 +25,25 @@ pub(crate) fn edit(roots: &Roots, request: &EditRequest) -> Result<String, Refus
     let bytes = u64::try_from(stat.st_size).unwrap_or_default();
     if bytes > CONTENT_BYTES_MAX {
         let path = place.shown.clone();
-        return Err(Refusal::TooLarge { path, bytes, max: CONTENT_BYTES_MAX });
+        return Err(Refusal::TooLarge {
+            path,
+            bytes,
+            max: CONTENT_BYTES_MAX,
+        });
     }
     let mut content = Vec::new();
     file.take(CONTENT_BYTES_MAX + 1)
         .read_to_end(&mut content)
-        .map_err(|why| Refusal::System { path: place.shown.clone(), why })?;
+        .map_err(|why| Refusal::System {
+            path: place.shown.clone(),
+            why,
+        })?;
     let (old, new) = fit(&content, &request.old, &request.new);
     let found = occurrences(&content, old.as_bytes());
     let Some(first) = found.first() else {
-        return Err(Refusal::OldAbsent { path: place.shown.clone() });
+        return Err(Refusal::OldAbsent {
+            path: place.shown.clone(),
+        });
     };
     if found.len() > 1 && !request.replace_all {
         let lines: Vec<_> = found
@@ -42,7 +51,11 @@ pub(crate) fn edit(roots: &Roots, request: &EditRequest) -> Result<String, Refus
             .take(LINES_LISTED_MAX)
             .map(|at| line_of(&content, *at).to_string())
             .collect();
-        let more = if found.len() > LINES_LISTED_MAX { ", …" } else { "" };
+        let more = if found.len() > LINES_LISTED_MAX {
+            ", …"
+        } else {
+            ""
+        };
         return Err(Refusal::Ambiguous {
             path: place.shown.clone(),
             count: found.len(),
@@ -55,7 +68,11 @@ pub(crate) fn edit(roots: &Roots, request: &EditRequest) -> Result<String, Refus
     Ok(if found.len() == 1 {
         format!("edited `{}` at line {line}", place.shown)
     } else {
-        format!("edited `{}` in {} places, the first at line {line}", place.shown, found.len())
+        format!(
+            "edited `{}` in {} places, the first at line {line}",
+            place.shown,
+            found.len()
+        )
     })
 }
 

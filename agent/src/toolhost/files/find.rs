@@ -31,7 +31,11 @@ const HEAP_BYTES_MAX: usize = 8 * 1024 * 1024;
 const PATTERN_BYTES_MAX: usize = 10 * 1024 * 1024;
 
 pub(crate) fn grep(roots: &Roots, request: &GrepRequest) -> Result<String, Refusal> {
-    let path = if request.path.is_empty() { "." } else { &request.path };
+    let path = if request.path.is_empty() {
+        "."
+    } else {
+        &request.path
+    };
     let place = roots.place(path)?;
     let matcher = matcher(request)?;
     let glob = glob(&request.glob)?;
@@ -45,7 +49,12 @@ pub(crate) fn grep(roots: &Roots, request: &GrepRequest) -> Result<String, Refus
             .heap_limit(Some(HEAP_BYTES_MAX))
             .binary_detection(BinaryDetection::quit(0))
             .build(),
-        answer: Answer { text: String::new(), matches: 0, files: 0, stopped: None },
+        answer: Answer {
+            text: String::new(),
+            matches: 0,
+            files: 0,
+            stopped: None,
+        },
         deadline: Instant::now() + SEARCH_MAX,
     };
     // The descriptor is beneath the root already; from here on links are not followed.
@@ -81,7 +90,9 @@ fn walk(
         if search.is_over() {
             return;
         }
-        let Ok(rest) = entry.path().strip_prefix(start) else { continue };
+        let Ok(rest) = entry.path().strip_prefix(start) else {
+            continue;
+        };
         let wanted = entry.file_type().is_some_and(|kind| kind.is_file())
             && glob.is_none_or(|glob| {
                 glob.is_match(rest) || rest.file_name().is_some_and(|name| glob.is_match(name))
@@ -120,7 +131,10 @@ fn glob(glob: &str) -> Result<Option<GlobMatcher>, Refusal> {
     let built = GlobBuilder::new(glob).literal_separator(false).build();
     built
         .map(|glob| Some(glob.compile_matcher()))
-        .map_err(|error| Refusal::BadGlob { glob: show(glob.as_bytes()), why: error.to_string() })
+        .map_err(|error| Refusal::BadGlob {
+            glob: show(glob.as_bytes()),
+            why: error.to_string(),
+        })
 }
 
 struct Search<'a> {
@@ -147,9 +161,17 @@ impl Search<'_> {
     fn file(&mut self, file: std::fs::File, name: &str) {
         let before = self.answer.matches;
         let name = show(name.as_bytes());
-        let sink = Found { answer: &mut self.answer, name: &name, deadline: self.deadline };
+        let sink = Found {
+            answer: &mut self.answer,
+            name: &name,
+            deadline: self.deadline,
+        };
         // A file that cannot be searched (a line over the limit, a read error) has no matches.
-        if self.searcher.search_file(self.matcher, &file, sink).is_err() {
+        if self
+            .searcher
+            .search_file(self.matcher, &file, sink)
+            .is_err()
+        {
             tracing::debug!("file not searched");
         }
         self.answer.files += usize::from(self.answer.matches > before);
@@ -170,9 +192,15 @@ impl Sink for Found<'_> {
         let line = String::from_utf8_lossy(found.bytes());
         let line = line.trim_end_matches(['\n', '\r']);
         let shown: String = line.chars().take(LINE_CHARS_MAX).collect();
-        let more = if shown.len() < line.len() { " […]" } else { "" };
+        let more = if shown.len() < line.len() {
+            " […]"
+        } else {
+            ""
+        };
         let number = found.line_number().unwrap_or_default();
-        self.answer.text.push_str(&format!("{}:{number}: {shown}{more}\n", self.name));
+        self.answer
+            .text
+            .extend([self.name, &format!(":{number}: "), &shown, more, "\n"]);
         self.answer.matches += 1;
         if self.answer.matches >= MATCHES_MAX || self.answer.text.len() >= ANSWER_BYTES_MAX {
             self.answer.stopped = Some("the answer is full; narrow the pattern, path or glob");
@@ -186,11 +214,13 @@ impl Sink for Found<'_> {
 impl Answer {
     fn finish(mut self, pattern: &str) -> String {
         if let Some(why) = self.stopped {
-            self.text.push_str(&format!("[stopped after {} matches: {why}]", self.matches));
+            self.text
+                .extend([format!("[stopped after {} matches: {why}]", self.matches)]);
         } else if self.matches == 0 {
             return format!("[nothing matches `{}`]", show(pattern.as_bytes()));
         } else {
-            self.text.push_str(&format!("[{} matches in {} files]", self.matches, self.files));
+            let summary = format!("[{} matches in {} files]", self.matches, self.files);
+            self.text.extend([summary]);
         }
         self.text
     }

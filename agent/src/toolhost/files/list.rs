@@ -19,7 +19,11 @@ const ENTRIES_MAX: usize = 1_000;
 const ENTRIES_READ_MAX: usize = 50_000;
 
 pub(crate) fn ls(roots: &Roots, request: &LsRequest) -> Result<String, Refusal> {
-    let path = if request.path.is_empty() { "." } else { &request.path };
+    let path = if request.path.is_empty() {
+        "."
+    } else {
+        &request.path
+    };
     let place = roots.place(path)?;
     let directory = place.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut names = Vec::new();
@@ -40,7 +44,11 @@ pub(crate) fn ls(roots: &Roots, request: &LsRequest) -> Result<String, Refusal> 
     }
     if names.len() > ENTRIES_MAX {
         let left = names.len() - ENTRIES_MAX;
-        let more = if names.len() + 2 >= ENTRIES_READ_MAX { " or more" } else { "" };
+        let more = if names.len() + 2 >= ENTRIES_READ_MAX {
+            " or more"
+        } else {
+            ""
+        };
         let _ = write!(text, "[{left}{more} entries left out]");
     }
     Ok(text)

@@ -19,21 +19,38 @@ const COUNT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 pub(crate) fn read(roots: &Roots, request: &ReadRequest) -> Result<String, Refusal> {
     let place = roots.place(&request.path)?;
-    let failed = |why: io::Error| Refusal::System { path: place.shown.clone(), why };
+    let failed = |why: io::Error| Refusal::System {
+        path: place.shown.clone(),
+        why,
+    };
     let (mut file, stat) = place.open_file()?;
     let bytes = u64::try_from(stat.st_size).unwrap_or_default();
     let mut sniffed = Vec::new();
-    (&mut file).take(SNIFF_BYTES).read_to_end(&mut sniffed).map_err(failed)?;
+    (&mut file)
+        .take(SNIFF_BYTES)
+        .read_to_end(&mut sniffed)
+        .map_err(failed)?;
     if sniffed.contains(&0) {
-        return Err(Refusal::Binary { path: place.shown.clone(), bytes });
+        return Err(Refusal::Binary {
+            path: place.shown.clone(),
+            bytes,
+        });
     }
     if sniffed.is_empty() {
         return Ok(format!("[`{}` is empty]", place.shown));
     }
     file.rewind().map_err(failed)?;
     let first = request.offset.max(1);
-    let limit = if request.limit == 0 { LINES_DEFAULT } else { request.limit };
-    let mut lines = Lines { reader: BufReader::new(file), number: 0, taken: 0 };
+    let limit = if request.limit == 0 {
+        LINES_DEFAULT
+    } else {
+        request.limit
+    };
+    let mut lines = Lines {
+        reader: BufReader::new(file),
+        number: 0,
+        taken: 0,
+    };
     let mut text = String::new();
     let mut line = Vec::new();
     let mut shown = 0;
@@ -46,7 +63,11 @@ pub(crate) fn read(roots: &Roots, request: &ReadRequest) -> Result<String, Refus
     }
     if shown == 0 {
         let lines = lines.number;
-        return Err(Refusal::BehindEnd { path: place.shown.clone(), offset: first, lines });
+        return Err(Refusal::BehindEnd {
+            path: place.shown.clone(),
+            offset: first,
+            lines,
+        });
     }
     let last = lines.number;
     let mut all_counted = true;
@@ -60,12 +81,15 @@ pub(crate) fn read(roots: &Roots, request: &ReadRequest) -> Result<String, Refus
         if !text.ends_with('\n') {
             text.push('\n');
         }
-        let total =
-            if all_counted { lines.number.to_string() } else { format!("over {}", lines.number) };
-        text.push_str(&format!(
-            "[lines {first}-{last} of {total}; go on with offset {}]",
-            last + 1
-        ));
+        let total = if all_counted {
+            lines.number.to_string()
+        } else {
+            format!("over {}", lines.number)
+        };
+        let next = last + 1;
+        text.extend([format!(
+            "[lines {first}-{last} of {total}; go on with offset {next}]"
+        )]);
     }
     Ok(text)
 }

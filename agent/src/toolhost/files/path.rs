@@ -3,10 +3,7 @@
 use std::{
     ffi::OsStr,
     fs::File,
-    os::{
-        fd::OwnedFd,
-        unix::ffi::OsStrExt,
-    },
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Component, Path, PathBuf},
 };
 
@@ -47,7 +44,11 @@ impl Default for Roots {
 impl Roots {
     pub fn new(workspace: &str, home: &str, temporary: &str) -> Self {
         let own = |path: &str| path.trim_end_matches('/').to_owned();
-        Self { workspace: own(workspace), home: own(home), temporary: own(temporary) }
+        Self {
+            workspace: own(workspace),
+            home: own(home),
+            temporary: own(temporary),
+        }
     }
 
     pub(crate) fn workspace(&self) -> &str {
@@ -80,9 +81,16 @@ impl Roots {
         });
         let Some((root, rest)) = found else {
             let [a, b, c] = roots;
-            return Err(Refusal::Outside { path: shown, roots: format!("`{a}`, `{b}` and `{c}`") });
+            return Err(Refusal::Outside {
+                path: shown,
+                roots: format!("`{a}`, `{b}` and `{c}`"),
+            });
         };
-        let rest = if rest.as_os_str().is_empty() { PathBuf::from(".") } else { rest };
+        let rest = if rest.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            rest
+        };
         Ok(Place { shown, root, rest })
     }
 }
@@ -101,17 +109,21 @@ impl Place {
         let stat = rustix::fs::fstat(&file).map_err(|errno| self.failed(errno))?;
         match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
             rustix::fs::FileType::RegularFile => Ok((File::from(file), stat)),
-            rustix::fs::FileType::Directory => {
-                Err(Refusal::IsDirectory { path: self.shown.clone() })
-            }
-            _ => Err(Refusal::NotRegular { path: self.shown.clone() }),
+            rustix::fs::FileType::Directory => Err(Refusal::IsDirectory {
+                path: self.shown.clone(),
+            }),
+            _ => Err(Refusal::NotRegular {
+                path: self.shown.clone(),
+            }),
         }
     }
 
     /// Opens the directory that the path's last name is in, making what is missing of it, and returns
     /// it with the name.
     pub(super) fn open_parent(&self) -> Result<(OwnedFd, &OsStr), Refusal> {
-        let directory = || Refusal::IsDirectory { path: self.shown.clone() };
+        let directory = || Refusal::IsDirectory {
+            path: self.shown.clone(),
+        };
         // `a/` and `a/..` name directories.
         let ends_open = self.shown.ends_with('/');
         let Some(Component::Normal(name)) = self.rest.components().next_back() else {
@@ -122,7 +134,9 @@ impl Place {
         }
         let root = self.root()?;
         let parent = self.rest.parent().filter(|p| !p.as_os_str().is_empty());
-        let Some(parent) = parent else { return Ok((root, name)) };
+        let Some(parent) = parent else {
+            return Ok((root, name));
+        };
         Ok((self.make_all(&root, parent)?, name))
     }
 
@@ -135,17 +149,24 @@ impl Place {
         let path = self.shown.clone();
         match errno {
             Errno::NOENT => Refusal::Absent { path },
-            Errno::XDEV | Errno::LOOP => Refusal::LeadsOut { path, root: self.root.clone() },
+            Errno::XDEV | Errno::LOOP => Refusal::LeadsOut {
+                path,
+                root: self.root.clone(),
+            },
             Errno::NOTDIR => Refusal::NotDirectory { path },
             Errno::ISDIR => Refusal::IsDirectory { path },
             Errno::NXIO => Refusal::NotRegular { path },
-            _ => Refusal::System { path, why: errno.into() },
+            _ => Refusal::System {
+                path,
+                why: errno.into(),
+            },
         }
     }
 
     fn root(&self) -> Result<OwnedFd, Refusal> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::openat(CWD, &self.root, flags, Mode::empty()).map_err(|errno| self.failed(errno))
+        rustix::fs::openat(CWD, &self.root, flags, Mode::empty())
+            .map_err(|errno| self.failed(errno))
     }
 
     fn open_at(&self, root: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Refusal> {

@@ -20,7 +20,11 @@ pub(crate) fn write(roots: &Roots, request: &WriteRequest) -> Result<String, Ref
     let existed = replace(&place, request.content.as_bytes())?;
     let lines = request.content.lines().count();
     let verb = if existed { "replaced" } else { "wrote" };
-    Ok(format!("{verb} `{}`: {lines} lines, {} bytes", place.shown, request.content.len()))
+    Ok(format!(
+        "{verb} `{}`: {lines} lines, {} bytes",
+        place.shown,
+        request.content.len()
+    ))
 }
 
 /// Writes beside the file and renames over it, keeping its mode. Returns whether there was one.
@@ -28,27 +32,51 @@ pub(super) fn replace(place: &Place, content: &[u8]) -> Result<bool, Refusal> {
     let bytes = content.len() as u64;
     if bytes > CONTENT_BYTES_MAX {
         let path = place.shown.clone();
-        return Err(Refusal::TooLarge { path, bytes, max: CONTENT_BYTES_MAX });
+        return Err(Refusal::TooLarge {
+            path,
+            bytes,
+            max: CONTENT_BYTES_MAX,
+        });
     }
     let (parent, name) = place.open_parent()?;
     let mode = match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Some(stat.st_mode & 0o777),
-            FileType::Directory => return Err(Refusal::IsDirectory { path: place.shown.clone() }),
-            FileType::Symlink => return Err(Refusal::IsLink { path: place.shown.clone() }),
-            _ => return Err(Refusal::NotRegular { path: place.shown.clone() }),
+            FileType::Directory => {
+                return Err(Refusal::IsDirectory {
+                    path: place.shown.clone(),
+                });
+            }
+            FileType::Symlink => {
+                return Err(Refusal::IsLink {
+                    path: place.shown.clone(),
+                });
+            }
+            _ => {
+                return Err(Refusal::NotRegular {
+                    path: place.shown.clone(),
+                });
+            }
         },
         Err(Errno::NOENT) => None,
         Err(errno) => return Err(place.failed(errno)),
     };
-    let system = |why| Refusal::System { path: place.shown.clone(), why };
+    let system = |why| Refusal::System {
+        path: place.shown.clone(),
+        why,
+    };
     let (beside, mut file) = create_beside(place, &parent)?;
     let written = file.write_all(content).and_then(|()| {
         if let Some(mode) = mode {
             rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
         }
         file.sync_data()?;
-        Ok(rustix::fs::renameat(&parent, beside.as_str(), &parent, name)?)
+        Ok(rustix::fs::renameat(
+            &parent,
+            beside.as_str(),
+            &parent,
+            name,
+        )?)
     });
     if let Err(why) = written {
         // Leaving it would litter the user's folder; there is nobody else to tell.
@@ -64,7 +92,12 @@ fn create_beside(place: &Place, parent: &OwnedFd) -> Result<(String, File), Refu
     let name = format!(".cocoonbox-{}.tmp", hex::encode(random));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // The parent is held as a path only, but files can be made in it.
-    let file = rustix::fs::openat(parent, name.as_str(), flags, Mode::from_raw_mode(MODE_DEFAULT))
-        .map_err(|errno| place.failed(errno))?;
+    let file = rustix::fs::openat(
+        parent,
+        name.as_str(),
+        flags,
+        Mode::from_raw_mode(MODE_DEFAULT),
+    )
+    .map_err(|errno| place.failed(errno))?;
     Ok((name, File::from(file)))
 }
