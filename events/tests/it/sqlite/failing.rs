@@ -183,3 +183,67 @@ async fn rejections_in_a_batch_leave_the_rest() {
     assert!(matches!(answers[5], Err(AppendError::CommandReused)));
     assert_eq!(verified(&*store, log).await.len(), 4);
 }
+
+#[tokio::test]
+async fn a_queue_full_of_bytes_refuses_at_once() {
+    let p = place();
+    let store = Arc::new(open(&p.path));
+    let log = opened(&*store).await;
+    let raw = Connection::open(&p.path).unwrap();
+    raw.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let large = "x".repeat(250 * 1024);
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..90 {
+        let (store, large) = (store.clone(), append(&[("agent/a", large.as_str()); 4]));
+        tasks.spawn(async move { store.append(log, large).await });
+    }
+    let mut raw = Some(raw);
+    let mut acked = 0;
+    while let Some(task) = tasks.join_next().await {
+        match task.unwrap() {
+            Ok(_) => acked += 1,
+            Err(AppendError::Overloaded) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+        if let Some(raw) = raw.take() {
+            assert_eq!(acked, 0);
+            raw.execute_batch("ROLLBACK").unwrap();
+        }
+    }
+    assert!((60..90).contains(&acked), "{acked}");
+    assert_eq!(verified(&*store, log).await.len(), acked * 4);
+    // What was answered gave its room back.
+    committed(store.append(log, append(&[("agent/a", &large)])).await);
+}
+
+#[tokio::test]
+async fn a_tail_that_went_back_stops_the_writer() {
+    let p = place();
+    let store = open(&p.path);
+    let log = opened(&store).await;
+    committed(
+        store
+            .append(log, append(&[("agent/a", "1"), ("agent/a", "2")]))
+            .await,
+    );
+    let raw = Connection::open(&p.path).unwrap();
+    let trigger: String = raw
+        .query_row(
+            "SELECT sql FROM sqlite_schema WHERE name = 'event_is_kept'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    raw.execute_batch(&format!(
+        "DROP TRIGGER event_is_kept; DELETE FROM event WHERE seq = 2; {trigger}; BEGIN IMMEDIATE"
+    ))
+    .unwrap();
+    // The failed write makes the writer read the file anew.
+    let lost = within(store.append(log, append(&[("agent/a", "3")]))).await;
+    assert!(matches!(lost, Err(AppendError::Unknown)), "{lost:?}");
+    raw.execute_batch("ROLLBACK").unwrap();
+    // Position 2 was given out with another event: it is not given out again.
+    let refused = store.append(log, append(&[("agent/a", "3")])).await;
+    assert!(matches!(refused, Err(AppendError::Stopped)), "{refused:?}");
+    assert_eq!(store.read(log, 0, 9).await.unwrap().events.len(), 1);
+}
