@@ -10,7 +10,7 @@ use prost::Message;
 use tonic::{Status, Streaming};
 
 use crate::{
-    User, is_broken,
+    User, is_broken, reason,
     until::{STEP, soon},
 };
 
@@ -43,7 +43,9 @@ impl Events {
             loop {
                 let item = match self.item().await {
                     Ok(item) => item,
-                    Err(status) if is_broken(&status) => {
+                    // A key that a box has given out may be ahead of the api's copy while the box is
+                    // silent.
+                    Err(status) if is_broken(&status) || reason(&status) == "AHEAD_OF_TAIL" => {
                         self.stream = None;
                         self.breaks += 1;
                         tokio::time::sleep(STEP).await;

@@ -30,8 +30,6 @@ where
 
 /// Gives `work` as long as [`GENEROUS`].
 pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(GENEROUS, work).await {
-        Ok(done) => done,
-        Err(_) => panic!("waited {GENEROUS:?} for this in vain: {what}"),
-    }
+    let done = tokio::time::timeout(GENEROUS, work).await;
+    done.unwrap_or_else(|_| panic!("waited {GENEROUS:?} for this in vain: {what}"))
 }

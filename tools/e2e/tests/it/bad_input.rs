@@ -9,7 +9,7 @@ use cocoonbox_e2e::{
 };
 use cocoonbox_proto::{
     agent::v1::{
-        CreateAgentRequest, ExecRequest, ExecStart, SendRequest, SignalExecRequest,
+        CreateAgentRequest, ExecRequest, ExecStart, RespondRequest, SendRequest, SignalExecRequest,
         TranscriptRequest, exec_request,
     },
     control::v1::{
@@ -225,7 +225,7 @@ fn odd_texts_in_every_field_of_a_box() {
             typed(&format!("cwd: {what}"), outcome);
             let env = [(odd(), odd())].into();
             typed(
-                &what,
+                &format!("env: {what}"),
                 the_box
                     .exec(ExecStart {
                         env,
@@ -234,7 +234,7 @@ fn odd_texts_in_every_field_of_a_box() {
                     .await,
             );
             typed(
-                &what,
+                &format!("exec id: {what}"),
                 the_box
                     .exec(ExecStart {
                         exec_id: odd(),
@@ -247,20 +247,31 @@ fn odd_texts_in_every_field_of_a_box() {
                 signal: 9,
             };
             let mut session = user.session(&the_box.id);
-            assert!(typed(&format!("env: {what}"), session.signal_exec(signal).await).is_none());
+            assert!(
+                typed(
+                    &format!("signal: {what}"),
+                    session.signal_exec(signal).await
+                )
+                .is_none()
+            );
             let mut agents = user.agents(&the_box.id);
             let send = SendRequest {
                 agent_id: odd(),
                 prompt: "hi".into(),
                 ..Default::default()
             };
-            typed(&format!("exec id: {what}"), agents.send(send).await);
+            typed(&format!("agent id: {what}"), agents.send(send).await);
+            let respond = RespondRequest {
+                approval_id: odd(),
+                ..Default::default()
+            };
+            assert!(typed(&format!("approval: {what}"), agents.respond(respond).await).is_none());
             let transcript = TranscriptRequest {
                 page_token: odd(),
                 ..Default::default()
             };
             typed(
-                &format!("signal: {what}"),
+                &format!("page token: {what}"),
                 agents.transcript(transcript).await,
             );
             let transcript = TranscriptRequest {
@@ -268,7 +279,7 @@ fn odd_texts_in_every_field_of_a_box() {
                 ..Default::default()
             };
             typed(
-                &format!("agent id: {what}"),
+                &format!("agent of transcript: {what}"),
                 agents.transcript(transcript).await,
             );
             let model = ModelChoice {
@@ -281,7 +292,10 @@ fn odd_texts_in_every_field_of_a_box() {
                 model: Some(model),
                 ..Default::default()
             };
-            typed(&format!("page token: {what}"), agents.create(create).await);
+            typed(
+                &format!("agent's name: {what}"),
+                agents.create(create).await,
+            );
             assert_eq!(the_box.sh("echo alive").await, "alive\n");
             alive(&installation, &user, pid).await;
         }

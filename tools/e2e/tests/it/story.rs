@@ -103,6 +103,7 @@ fn a_box_an_agent_and_one_log_that_tells_the_story() {
         );
         check_views(installation.data()).await;
         no_key_on_disk(installation.data());
+        no_key_in_the_logs(&history);
         installation.restart().await;
     });
 }
@@ -246,14 +247,26 @@ async fn no_key_in_the_box(the_box: &TheBox) {
             "in the arguments of {process:?}"
         );
     }
-    // The needle is put together in the box, so that it does not find itself.
-    let (head, tail) = MODEL_KEY.split_at(10);
-    let search = format!(
-        "a={head}; grep -rIl --devices=skip \"${{a}}{tail}\" /etc /home /opt /root /run /srv /tmp \
-         /usr/local /var /workspace /dev/shm 2>/dev/null || true"
-    );
-    assert_eq!(the_box.sh(&search).await, "");
     assert!(!the_box.sh("env").await.contains(MODEL_KEY));
+    // The search finds what is there.
+    the_box
+        .sh("printf 'control-%s' needle > /tmp/control")
+        .await;
+    assert_eq!(
+        the_box.sh(&search("control-needle")).await,
+        "/tmp/control\n"
+    );
+    assert_eq!(the_box.sh(&search(MODEL_KEY)).await, "");
+}
+
+/// Looks through all that a box can write. The needle is put together in the box, so that the search does
+/// not find itself.
+fn search(needle: &str) -> String {
+    let (head, tail) = needle.split_at(8);
+    format!(
+        "a='{head}'; grep -rIl --devices=skip \"${{a}}{tail}\" /etc /home /opt /root /run /srv /tmp \
+         /usr/local /var /workspace /dev/shm 2>/dev/null || true"
+    )
 }
 
 /// Looks at every file that the installation has written, but for the image.
@@ -278,6 +291,17 @@ fn no_key_on_disk(folder: &Path) {
         }
     }
     assert!(looked_at > 10, "only {looked_at} files");
+}
+
+/// Neither sealed: whoever has the key of a log would read it.
+fn no_key_in_the_logs(history: &History) {
+    let events = history.logs.values().flat_map(|log| &log.events);
+    let bodies: Vec<_> = events.filter_map(|event| event.body.as_ref()).collect();
+    assert!(
+        bodies.iter().any(|body| holds(&body.payload, "Add sum")),
+        "nothing to look at"
+    );
+    assert!(!bodies.iter().any(|body| holds(&body.payload, MODEL_KEY)));
 }
 
 fn holds(bytes: &[u8], needle: &str) -> bool {
