@@ -31,6 +31,7 @@ pub struct Journal {
     /// Held shared for the length of an append; taken whole to close the log for this process.
     open: Arc<RwLock<bool>>,
     broken: CancellationToken,
+    over: CancellationToken,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +73,7 @@ impl Journal {
             ids,
             open: Arc::new(RwLock::new(true)),
             broken: CancellationToken::new(),
+            over: CancellationToken::new(),
         })
     }
 
@@ -103,6 +105,11 @@ impl Journal {
     /// Cancelled once the store cannot be written any more: the process has to start again.
     pub fn broken(&self) -> &CancellationToken {
         &self.broken
+    }
+
+    /// Cancelled once the process ends and the log with it: who follows reads to the tail and leaves.
+    pub fn over(&self) -> &CancellationToken {
+        &self.over
     }
 
     /// The box itself, where nobody else is known to have asked.

@@ -167,6 +167,7 @@ pub async fn serve(
         if let Err(error) = journal.close().await {
             tracing::warn!(%error, "log not closed");
         }
+        journal.over().cancel();
         stop_server.cancel();
     };
     // The server goes on meanwhile, so that followers get the last events.

@@ -9,6 +9,8 @@ mod http;
 mod openai;
 mod request;
 mod sse;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use assemble::{Delta, Reply};
 pub(crate) use failure::Failure;

@@ -96,12 +96,12 @@ impl Child {
     }
 
     pub(super) fn died(&mut self, status: WaitStatus, now: Instant) {
-        tracing::warn!(
-            role = ?self.role,
-            code = status.exit_status(),
-            signal = status.terminating_signal(),
-            "ended"
-        );
+        let (code, signal) = (status.exit_status(), status.terminating_signal());
+        if code == Some(0) {
+            tracing::info!(role = ?self.role, "ended");
+        } else {
+            tracing::warn!(role = ?self.role, code, signal, "ended");
+        }
         self.pid = None;
         if now.duration_since(self.started) >= UP {
             self.backoff = BACKOFF_FIRST;

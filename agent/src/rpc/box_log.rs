@@ -53,20 +53,29 @@ impl BoxLog for BoxLogService {
         let mut follower =
             Follower::new(self.journal.store().clone(), log, after).map_err(failed)?;
         let (batches, answers) = mpsc::channel(BATCHES_MAX);
+        let over = self.journal.over().clone();
         self.tasks.spawn(async move {
             loop {
-                let page = tokio::select! {
-                    page = follower.next() => page,
-                    () = batches.closed() => return,
+                let page = if over.is_cancelled() {
+                    follower.poll().await
+                } else {
+                    tokio::select! {
+                        page = follower.next() => page,
+                        () = batches.closed() => return,
+                        () = over.cancelled() => continue,
+                    }
                 };
+                if page.as_ref().is_ok_and(|page| page.events.is_empty()) {
+                    return;
+                }
                 let batch = page
                     .map_err(|error| status::read_error(&error))
                     .map(|page| RecordedBatch {
                         log_id: log.as_bytes().to_vec(),
                         events: page.events.iter().map(Recorded::to_wire).collect(),
                     });
-                let over = batch.is_err();
-                if batches.send(batch).await.is_err() || over {
+                let is_last = batch.is_err();
+                if batches.send(batch).await.is_err() || is_last {
                     return;
                 }
             }

@@ -65,7 +65,8 @@ async fn follow(
     let mut seen = OffsetKey::new(log, after, chain).to_string();
     let mut skipped = 0;
     loop {
-        let page = if request.no_follow {
+        let to_tail = request.no_follow || journal.over().is_cancelled();
+        let page = if to_tail {
             follower.poll().await.map_err(failed)?
         } else {
             tokio::select! {
@@ -80,6 +81,7 @@ async fn follow(
                     }
                 },
                 () = items.closed() => return Ok(()),
+                () = journal.over().cancelled() => continue,
             }
         };
         for event in &page.events {
@@ -99,7 +101,7 @@ async fn follow(
                 return Ok(());
             }
         }
-        if request.no_follow && page.events.is_empty() {
+        if to_tail && page.events.is_empty() {
             if skipped > 0 {
                 items.send(Ok(heartbeat(&seen))).await.ok();
             }

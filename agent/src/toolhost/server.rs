@@ -1,7 +1,11 @@
 //! The toolhost's gRPC server.
 
 use std::{
-    io, os::unix::net::UnixListener as StdListener, path::PathBuf, pin::Pin, sync::Arc,
+    io,
+    os::unix::net::UnixListener as StdListener,
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
     time::Duration,
 };
 
@@ -144,9 +148,9 @@ impl Toolhost for Host {
             .await
             .map_err(|_| Status::resource_exhausted("too many commands run in this box"))?
             .map_err(|_| Status::unavailable("the toolhost stops"))?;
-        if start.cwd.is_empty() {
-            self.roots.workspace().clone_into(&mut start.cwd);
-        }
+        // Relative to the workspace, which is also where an empty one leads.
+        let cwd = Path::new(self.roots.workspace()).join(&start.cwd);
+        start.cwd = cwd.to_string_lossy().into_owned();
         start.env = environment(self.roots.home(), std::mem::take(&mut start.env));
         let (out, frames) = mpsc::channel(OUT_FRAMES_MAX);
         let runner = self.runner.clone();

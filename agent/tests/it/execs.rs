@@ -252,6 +252,13 @@ async fn what_cannot_start_says_why() {
         assert_eq!(ran.exited.reason(), Reason::NotStarted);
         assert!(ran.exited.detail.contains(text), "{}", ran.exited.detail);
     }
+    let long = "x".repeat(150 * 1024);
+    let ran = run(&world, argv(&["echo", &long])).await;
+    assert!(
+        ran.exited.detail.contains("longer than the system takes"),
+        "{}",
+        ran.exited.detail
+    );
     let long = "x".repeat(1024 * 1024);
     let refused = start(&world, argv(&["echo", &long]))
         .await
@@ -372,6 +379,39 @@ async fn a_killed_toolhost_ends_execs_and_the_next_one_serves() {
     })
     .await;
     assert_eq!(run(&world, bash("echo again")).await.stdout, b"again\n");
+}
+
+#[tokio::test]
+async fn an_open_request_and_a_relative_folder_are_fine() {
+    let world = World::new("anthropic", NO_MODEL).await;
+    std::fs::create_dir(world.workspace().join("sub")).expect("a folder");
+    let exec = ExecStart {
+        cwd: "sub".into(),
+        ..bash("basename $PWD; seq 20000")
+    };
+    let first = ExecRequest {
+        frame: Some(exec_request::Frame::Start(exec)),
+    };
+    let (sender, request) = open_request(vec![first]);
+    let stream = world
+        .session()
+        .exec(request)
+        .await
+        .expect("started")
+        .into_inner();
+    let ran = finish(stream).await.expect("finished");
+    assert!(ran.stdout.starts_with(b"sub\n1\n2\n") && ran.stdout.ends_with(b"\n20000\n"));
+    drop(sender);
+}
+
+#[tokio::test]
+async fn a_toolhost_that_comes_late_is_waited_for() {
+    let mut world = World::dark("anthropic", NO_MODEL).await;
+    assert!(world.start_serve(&[]).await);
+    let stream = start(&world, bash("echo ok")).await.expect("started");
+    world.until_kind("exec.started").await;
+    world.start_toolhost();
+    assert_eq!(finish(stream).await.expect("finished").stdout, b"ok\n");
 }
 
 /// Keeps the request stream open, as a client that may still send does.

@@ -2,7 +2,7 @@
 
 use cocoonbox_events::{ExecEvent, LogId, Payload, Recorded, chain::Verifier};
 use cocoonbox_proto::{
-    agent::v1::{FollowRequest, HelloRequest, QuiesceRequest, SendRequest},
+    agent::v1::{FollowRequest, HelloRequest, QuiesceRequest, SendRequest, exec_response::Frame},
     log::v1::exec_exited::Reason,
 };
 use tonic::Code;
@@ -121,24 +121,41 @@ async fn a_turn_under_way_goes_on_in_the_next_process() {
 }
 
 #[tokio::test]
-async fn a_terminated_process_ends_its_execs_and_its_log() {
+async fn a_terminated_process_ends_its_execs_its_followers_and_its_log() {
     let mut world = World::new("anthropic", NO_MODEL).await;
+    let request = FollowRequest { after_pos: 0 };
+    let mut follow = world
+        .box_log()
+        .follow(request)
+        .await
+        .expect("a stream")
+        .into_inner();
     let mut stream = start(&world, bash("echo up; sleep 60"))
         .await
         .expect("started");
     world.until_kind("exec.output_streamed").await;
+    let begun = tokio::time::Instant::now();
     let pid = world.serve_pid().to_string();
     std::process::Command::new("kill")
         .arg(pid)
         .status()
         .expect("kill");
     let mut exited = None;
-    while let Ok(Some(response)) = stream.message().await {
-        if let Some(cocoonbox_proto::agent::v1::exec_response::Frame::Exited(end)) = response.frame
-        {
+    while let Some(response) = stream.message().await.expect("a whole stream") {
+        if let Some(Frame::Exited(end)) = response.frame {
             exited = Some(end);
         }
     }
     assert_eq!(exited.expect("an end").reason(), Reason::Interrupted);
+    let mut pos = 0;
+    while let Some(batch) = follow.message().await.expect("a whole stream") {
+        pos = batch.events.last().expect("an event").pos;
+    }
+    assert_eq!(pos, 3, "started, output, exited");
     assert!(world.serve_ended().await);
+    let took = begun.elapsed();
+    assert!(
+        took < std::time::Duration::from_secs(2),
+        "{took:?} although nobody listens any more"
+    );
 }
