@@ -76,8 +76,8 @@ pub enum Command {
     Up(boxes::Up),
     /// Stop the api that runs on this host
     ///
-    /// Asks it to end and waits until it has. Boxes keep their disks and their logs; `cocoonbox up` and
-    /// `cocoonbox ensure` bring them back. Stopping what does not run is fine.
+    /// Asks it to end and waits until it has. Boxes go on running, and the next `cocoonbox up` takes
+    /// them over; `cocoonbox hibernate` stops them. Stopping what does not run is fine.
     #[command(
         after_long_help = "Examples:\n  cocoonbox down\n  cocoonbox down --data-dir /srv/cocoonbox"
     )]

@@ -5,7 +5,7 @@
 
 mod reply;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use cocoonbox_proto::log::v1::{
     Event, agent_model_failed, agent_output_streamed::Part, agent_tool_finished::Outcome,
@@ -21,6 +21,8 @@ pub use reply::Reply;
 
 /// Wide enough for a command, narrow enough for a terminal.
 const LINE: usize = 96;
+/// So much of a command's line is kept while its end is not there.
+const LINE_BYTES_MAX: usize = 4096;
 /// Lines of a tool's result that are shown.
 const RESULT_LINES: usize = 3;
 
@@ -60,8 +62,8 @@ pub struct Turn {
     shown: String,
     /// Tool calls of this turn, as lines.
     tools: HashMap<String, String>,
-    /// Commands that run for this turn's tool calls.
-    execs: HashSet<String>,
+    /// Commands that run for this turn's tool calls, each with a line that is not whole yet.
+    execs: HashMap<String, Vec<u8>>,
     seq: u64,
     ended: bool,
 }
@@ -76,7 +78,7 @@ impl Turn {
             calls: HashMap::new(),
             shown: String::new(),
             tools: HashMap::new(),
-            execs: HashSet::new(),
+            execs: HashMap::new(),
             seq: 0,
             ended: false,
         }
@@ -220,18 +222,37 @@ impl Turn {
     }
 
     fn exec(&mut self, stream: &str, event: ExecEvent, pieces: &mut Vec<Piece>) {
+        let line = |bytes: &[u8]| Piece::Note(format!("  │ {}", String::from_utf8_lossy(bytes)));
         match event {
             ExecEvent::Started(m) if self.tools.contains_key(&m.tool_call_id) => {
-                self.execs.insert(stream.to_owned());
+                self.execs.insert(stream.to_owned(), Vec::new());
             }
-            ExecEvent::OutputStreamed(m) if self.execs.contains(stream) => {
-                let lines = String::from_utf8_lossy(&m.data).into_owned();
-                pieces.extend(lines.lines().map(|line| Piece::Note(format!("  │ {line}"))));
+            ExecEvent::OutputStreamed(m) => {
+                let Some(rest) = self.execs.get_mut(stream) else {
+                    return;
+                };
+                rest.extend(m.data);
+                let end = rest
+                    .iter()
+                    .rposition(|byte| *byte == b'\n')
+                    .map_or(0, |at| at + 1);
+                // A program that prints no line ends is shown all the same.
+                let end = if rest.len() > LINE_BYTES_MAX {
+                    rest.len()
+                } else {
+                    end
+                };
+                let whole: Vec<u8> = rest.drain(..end).collect();
+                let whole = whole.strip_suffix(b"\n").unwrap_or(&whole);
+                if end > 0 {
+                    pieces.extend(whole.split(|byte| *byte == b'\n').map(line));
+                }
             }
             ExecEvent::Exited(_) => {
-                self.execs.remove(stream);
+                let rest = self.execs.remove(stream).filter(|rest| !rest.is_empty());
+                pieces.extend(rest.map(|rest| line(&rest)));
             }
-            ExecEvent::Started(_) | ExecEvent::OutputStreamed(_) => {}
+            ExecEvent::Started(_) => {}
         }
     }
 

@@ -239,6 +239,66 @@ fn other_turns_and_agents_are_not_ours() {
     );
 }
 
+#[test]
+fn verbose_shows_whole_lines_of_our_commands() {
+    let mut story = events(started());
+    let call = AgentEvent::ToolCalled(log::AgentToolCalled {
+        turn_id: "t1".into(),
+        tool_call_id: "u1".into(),
+        name: "shell".into(),
+        ..log::AgentToolCalled::default()
+    });
+    story.push(events(vec![call.clone(), call.clone(), call])[2].clone());
+    let exec = |stream: &str, seq: u64, event: ExecEvent| {
+        let (kind, payload) = Payload::from(event).encode();
+        let (kind, version) = (kind.name().to_owned(), kind.version());
+        Event {
+            stream: stream.into(),
+            seq,
+            kind,
+            version,
+            payload,
+            ..Event::default()
+        }
+    };
+    let started = |call: &str| {
+        let tool_call_id = call.to_owned();
+        ExecEvent::Started(log::ExecStarted {
+            tool_call_id,
+            ..log::ExecStarted::default()
+        })
+    };
+    let printed = |data: &str| {
+        let data = data.as_bytes().to_vec();
+        ExecEvent::OutputStreamed(log::ExecOutputStreamed {
+            data,
+            ..Default::default()
+        })
+    };
+    story.extend([
+        exec("exec/e1", 1, started("u1")),
+        exec("exec/e2", 1, started("theirs")),
+        exec("exec/e1", 2, printed("one ... ")),
+        exec("exec/e2", 2, printed("not ours\n")),
+        exec("exec/e1", 3, printed("ok\ntwo\n\nthr")),
+        exec("exec/e1", 4, printed("ee")),
+        exec("exec/e1", 5, ExecEvent::Exited(log::ExecExited::default())),
+    ]);
+    let notes = |verbose: bool| {
+        let (_, others) = fold(&mut Turn::new("a1", "p1", verbose), &story);
+        let text = others.into_iter().filter_map(|piece| match piece {
+            Piece::Note(note) => Some(note),
+            _ => None,
+        });
+        text.collect::<Vec<_>>()
+    };
+    assert_eq!(notes(false), ["▸ shell"]);
+    assert_eq!(
+        notes(true),
+        ["▸ shell", "  │ one ... ok", "  │ two", "  │ ", "  │ three"]
+    );
+}
+
 proptest! {
     /// Any chunking, any part of the chunks erased, resumed from any earlier key: once each.
     #[test]
