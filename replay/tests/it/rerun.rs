@@ -109,6 +109,86 @@ async fn another_ending_is_where_they_part() {
 }
 
 #[tokio::test]
+async fn a_replica_that_ends_inside_an_append_goes_on() {
+    let mut world = World::empty().await;
+    world.create_agent(ApprovalPolicy::ApproveAll).await;
+    world
+        .agent(Command::Prompt {
+            prompt_id: "p".into(),
+            text: "go".into(),
+        })
+        .await;
+    world
+        .reply(
+            vec![tool("a", "read"), tool("b", "read")],
+            StopReason::ToolUse,
+        )
+        .await;
+    world.settle().await;
+    let tail = world.store.tail(box_log()).unwrap().pos;
+    let mut cut = world.cut(tail - 1).await;
+    cut.agent(Command::Restarted).await;
+    // The first ends before the second is begun, which it would not have been in one append.
+    cut.agent(finished("a", Outcome::Ok)).await;
+    cut.settle().await;
+    cut.agent(finished("b", Outcome::Ok)).await;
+    cut.reply(vec![text("ok")], StopReason::EndTurn).await;
+    cut.settle().await;
+    let run = again(&cut).await;
+    assert!(run.is_same(), "{}", run.text());
+    assert_eq!(
+        (run.cut, run.same),
+        (1, cut.store.tail(box_log()).unwrap().pos)
+    );
+    let end = again(&world.cut(tail - 1).await).await;
+    assert_eq!(
+        (end.is_same(), end.cut),
+        (true, 1),
+        "also where nothing follows"
+    );
+}
+
+#[tokio::test]
+async fn another_event_inside_an_append_is_where_they_part() {
+    let mut world = World::empty().await;
+    world.create_agent(ApprovalPolicy::AskBeforeEffects).await;
+    world
+        .agent(Command::Prompt {
+            prompt_id: "p".into(),
+            text: "go".into(),
+        })
+        .await;
+    world
+        .reply(vec![tool("x", "shell")], StopReason::ToolUse)
+        .await;
+    let Next::Wait(asked) = world.settle().await else {
+        panic!()
+    };
+    let decided = AgentEvent::ApprovalDecided(log::AgentApprovalDecided {
+        approval_id: asked[0].clone(),
+        allowed: false,
+        comment: String::new(),
+    });
+    let denied = AgentEvent::ToolFinished(log::AgentToolFinished {
+        tool_call_id: "x".into(),
+        outcome: Outcome::Denied.into(),
+        content: "as an older build said it".into(),
+        exec_id: String::new(),
+    });
+    let pos = world
+        .forge_all(box_log(), "agent/main", vec![decided.into(), denied.into()])
+        .await;
+    let run = again(&world).await;
+    assert_eq!(run.divergence.as_ref().unwrap().pos, pos);
+    assert_eq!((run.same, run.cut), (pos - 1, 0));
+    assert!(
+        run.text().contains("a person denied this call"),
+        "{}",
+        run.text()
+    );
+}
+
+#[tokio::test]
 async fn only_agents_that_are_there_are_run_again() {
     let world = World::whole().await;
     let ask = async |log, name: &str| rerun(&world.store, log, &stream(name)).await.unwrap_err();

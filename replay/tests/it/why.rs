@@ -64,3 +64,31 @@ async fn causes_reach_into_other_logs_and_may_be_missing() {
         Err(Error::NoSuchPosition { .. })
     ));
 }
+
+#[tokio::test]
+async fn causes_that_go_in_circles_end() {
+    let mut world = World::whole().await;
+    let by = || actor(actor::Kind::Box, "b1");
+    let rename = |name: &str| boxes::Command::Rename { name: name.into() };
+    // Ids are drawn in order here, so that an event can name one that comes after it.
+    let last = world.boxes(rename("x"), by(), None).await.unwrap();
+    let behind = |n: u128| Some(EventId(uuid::Uuid::from_u128(last.0.as_u128() + n)));
+    let first = world.boxes(rename("y"), by(), behind(2)).await;
+    let second = world.boxes(rename("z"), by(), first).await;
+    assert_eq!((first, second), (behind(1), behind(2)));
+    let itself = world.boxes(rename("w"), by(), behind(3)).await;
+    assert_eq!(itself, behind(3));
+    let tree = why(&world.store, Target::Event(second.unwrap()))
+        .await
+        .unwrap();
+    let chain: Vec<_> = tree.causes.iter().map(|node| node.line.pos).collect();
+    assert_eq!(chain, [8, 9]);
+    assert!(
+        tree.effects.is_empty(),
+        "what is above is not shown again below"
+    );
+    let tree = why(&world.store, Target::Event(itself.unwrap()))
+        .await
+        .unwrap();
+    assert_eq!((tree.causes.len(), tree.effects.len()), (1, 0));
+}

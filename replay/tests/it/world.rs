@@ -130,19 +130,40 @@ impl World {
         name: &str,
         payload: impl Into<Payload>,
     ) -> u64 {
+        self.forge_all(log, name, vec![payload.into()]).await
+    }
+
+    /// Writes such events in one append.
+    pub(crate) async fn forge_all(
+        &mut self,
+        log: LogId,
+        name: &str,
+        payloads: Vec<Payload>,
+    ) -> u64 {
         self.commands += 1;
+        let event = |payload| NewEvent {
+            stream: stream(name),
+            payload,
+        };
         let append = Append {
             command: CommandId(uuid::Uuid::from_u128(self.commands << 64)),
             digest: [0; 32],
             expect: Vec::new(),
-            events: vec![NewEvent {
-                stream: stream(name),
-                payload: payload.into(),
-            }],
+            events: payloads.into_iter().map(event).collect(),
             actor: actor(actor::Kind::Host, ""),
             cause: None,
         };
         self.store.append(log, append).await.unwrap().range().last
+    }
+
+    /// A world whose box log is a replica that ends at `pos`.
+    pub(crate) async fn cut(&self, pos: u64) -> Self {
+        let mut cut = Self::empty().await;
+        (cut.now_us, cut.commands, cut.drawn) = (self.now_us, self.commands, self.drawn);
+        let mut events = self.store.read(box_log(), 0, 1_000).await.unwrap().events;
+        events.retain(|event| event.pos <= pos);
+        cut.store.replicate(box_log(), events).await.unwrap();
+        cut
     }
 
     pub(crate) async fn agent(&mut self, command: agent::Command) {
