@@ -18,17 +18,10 @@ pub(crate) struct Options {
     /// Address of the api.
     #[arg(long, env = "COCOONBOX_API", default_value = "http://127.0.0.1:8750")]
     api: String,
-    /// A user's token.
-    #[arg(
-        long,
-        env = "COCOONBOX_TOKEN",
-        hide_env_values = true,
-        conflicts_with = "token_file"
-    )]
-    token: Option<String>,
-    /// A file with the token in it.
+    /// A file with a user's token in it; `-` is standard input. There is no option for the token itself:
+    /// other users of a host see arguments.
     #[arg(long)]
-    token_file: Option<PathBuf>,
+    token_file: PathBuf,
     /// Boxes started, put to sleep, woken and deleted.
     #[arg(long, default_value_t = 10)]
     boxes: usize,
@@ -47,11 +40,12 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Table>> {
-    let token = match (&options.token, &options.token_file) {
-        (Some(token), _) => token.clone(),
-        (None, Some(file)) => std::fs::read_to_string(file)
-            .with_context(|| format!("reading the token from `{}`", file.display()))?,
-        (None, None) => anyhow::bail!("no token: give --token-file or set COCOONBOX_TOKEN"),
+    let file = &options.token_file;
+    let token = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin()).context("reading the token")?
+    } else {
+        std::fs::read_to_string(file)
+            .with_context(|| format!("reading the token from `{}`", file.display()))?
     };
     let api = Api::connect(&options.api, token.trim()).await?;
     let mut made = Vec::new();

@@ -70,7 +70,7 @@ pub(crate) struct Process {
     pub(crate) pss_kb: u64,
 }
 
-/// Every process with this name.
+/// Every process of the program with this name.
 pub(crate) fn processes(name: &str) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -83,12 +83,17 @@ pub(crate) fn processes(name: &str) -> Vec<Process> {
     found
 }
 
-/// `None` if it has another name or has ended meanwhile.
+/// `None` if it is of another program or has ended meanwhile.
 fn process(pid: u32, name: &str) -> Option<Process> {
     let file = |leaf: &str| format!("/proc/{pid}/{leaf}");
-    let comm = fs::read_to_string(file("comm")).ok()?;
-    // The kernel keeps fifteen bytes of a name.
-    if comm.trim_end() != &name[..name.len().min(15)] {
+    // Not by its `comm`: a process that started itself again is called `exe`.
+    let program = fs::read_link(file("exe")).ok()?;
+    if program
+        .file_name()?
+        .to_str()?
+        .trim_end_matches(" (deleted)")
+        != name
+    {
         return None;
     }
     let argv = fs::read(file("cmdline")).ok()?;

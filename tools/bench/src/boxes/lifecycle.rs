@@ -16,7 +16,6 @@ pub(crate) async fn run(
     let mut hibernate = Samples::default();
     let mut wake = Samples::default();
     let mut delete = Samples::default();
-    // One that is kept: it holds the image in use, so that the others are warm starts.
     let run = Uuid::now_v7().simple().to_string();
     for number in 0..boxes {
         if drop_caches {
@@ -29,6 +28,7 @@ pub(crate) async fn run(
         }
     }
     for number in 0..boxes {
+        // Number 0 is kept: it holds the image in use, so that the others are warm starts.
         let name = format!("bench-{run}-{number}");
         let (id, took) = api.ensure(&name, made).await?;
         // The first one may have found nothing in use.
@@ -72,7 +72,7 @@ pub(crate) async fn run(
     }
     table.note(
         "A start makes a box that did not exist; a wake starts one that was hibernated. One after the \
-         other, while one other box of the run is up.",
+         other; from the first warm start on, one other box of the run is up.",
     );
     Ok(table)
 }
