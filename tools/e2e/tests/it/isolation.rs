@@ -1,17 +1,24 @@
 //! One person's token is worth one person: every method there is, tried with somebody else's ids.
 
+use base64::prelude::{
+    BASE64_STANDARD_NO_PAD as STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD,
+    Engine as _,
+};
 use bytes::Bytes;
 use cocoonbox_e2e::{
-    Installation, Setup, Shared, TheBox, User, exec::start, outcome::assert_refused, raw::Call,
-    reason, run, until::until,
+    Events, Installation, Setup, Shared, TheBox, User, events::payload_if, exec::start,
+    outcome::assert_refused, raw::Call, reason, run, until::until,
 };
+use cocoonbox_events::{Clock as _, KeyStore, SystemClock};
 use cocoonbox_proto::{
     agent::v1 as agent,
     control::v1::{self as control, RevokeTokenRequest},
+    log::v1::BoxRunning,
 };
+use ed25519_dalek::{Signer as _, SigningKey};
 use prost::Message;
 use prost_types::FileDescriptorSet;
-use tonic::Code;
+use tonic::{Code, Status};
 
 static SHARED: Shared = Shared::new(Setup::plain);
 
@@ -468,20 +475,6 @@ fn the_edge_and_only_the_edge_speaks_to_the_agent() {
             let hello = agent::HelloResponse::decode(answers[0].clone()).expect("a Hello");
             assert_eq!(hello.box_id, ada.the_box.id);
         }
-        // From inside the box, past the edge.
-        for forged in ["", "-H 'x-cocoonbox-credential: v1.AAAA.BBBB'"] {
-            let line = format!(
-                "printf '\\0\\0\\0\\0\\0' | curl -sS -i --http2-prior-knowledge --noproxy '*' --max-time 10 \
-                 -H 'content-type: application/grpc' -H 'te: trailers' {forged} --data-binary @- \
-                 http://127.0.0.1:7443/cocoonbox.agent.v1.Session/Hello"
-            );
-            let answer = ada.the_box.sh(&line).await.to_lowercase();
-            let refused = ["grpc-status: 16", "grpc-status: 7"];
-            assert!(
-                refused.iter().any(|status| answer.contains(status)),
-                "{answer}"
-            );
-        }
         // Nor does the box see its owner's token: everything it can read is looked through.
         let needle = &ada.user.token;
         let (head, tail) = needle.split_at(8);
@@ -490,6 +483,118 @@ fn the_edge_and_only_the_edge_speaks_to_the_agent() {
         );
         assert_eq!(ada.the_box.sh(&search).await, "");
     });
+}
+
+/// Makes a call from inside the box, past the edge, and returns the gRPC status and the reason.
+async fn hello_from_inside(the_box: &TheBox, credential: Option<&str>) -> (String, String) {
+    let header = credential.map(|text| format!("-H 'x-cocoonbox-credential: {text}'"));
+    // The refusal may come before the body has been sent, which curl takes for an error.
+    let line = format!(
+        "printf '\\0\\0\\0\\0\\0' | curl -sS -D /tmp/headers -o /dev/null --http2-prior-knowledge --noproxy '*' --max-time 10 \
+         -H 'content-type: application/grpc' -H 'te: trailers' {} --data-binary @- \
+         http://127.0.0.1:7443/cocoonbox.agent.v1.Session/Hello; cat /tmp/headers",
+        header.unwrap_or_default()
+    );
+    until("the agent answers in the box", || async {
+        let answer = the_box
+            .exec(start(&["bash", "-c", &line]))
+            .await
+            .expect("it is run")
+            .out();
+        let field = |name: &str| {
+            let found = answer.lines().find_map(|line| line.strip_prefix(name));
+            found.map(|value| value.trim().to_owned())
+        };
+        let details = field("grpc-status-details-bin: ").unwrap_or_default();
+        let details = STANDARD_NO_PAD
+            .decode(details.trim_end_matches('='))
+            .expect("base64");
+        let code = field("grpc-status: ")?;
+        let status = Status::with_details(Code::Unknown, "", details.into());
+        Some((code, reason(&status)))
+    })
+    .await
+}
+
+#[test]
+fn credentials_for_other_boxes_wakes_and_times_are_refused() {
+    run(async {
+        let installation = SHARED.get().await;
+        let user = installation.user("ada-forged").await;
+        let the_box = TheBox::up(&installation, &user, "main").await;
+        let other = TheBox::up(&installation, &user, "other").await;
+        the_box.hibernate().await;
+        the_box.wake().await;
+        let wakes = |of: &TheBox| {
+            let events = Events::of_account(&user, "", &[&format!("box/{}", of.id)]);
+            async move {
+                let events = events.all().await.expect("readable");
+                let running = events
+                    .iter()
+                    .filter_map(|e| payload_if::<BoxRunning>(e, "box.running"));
+                running.map(|event| event.wake_id).collect::<Vec<_>>()
+            }
+        };
+        let (ours, theirs) = (wakes(&the_box).await, wakes(&other).await);
+        assert_eq!((ours.len(), theirs.len()), (2, 1));
+        let (id, wake) = (&the_box.id, &ours[1]);
+
+        let keys = KeyStore::open_read_only(installation.data()).expect("the installation's keys");
+        let key = SigningKey::from_bytes(&keys.derive("edge signing key"));
+        let stranger = SigningKey::from_bytes(&[7; 32]);
+        let now = SystemClock.now_us() / 1_000_000;
+        // What the edge itself would send is taken: the others fail for what is wrong with them.
+        let good = credential(&key, id, wake, now + 60);
+        assert_eq!(hello_from_inside(&the_box, Some(&good)).await.0, "0");
+        let mut broken = good.clone();
+        broken.replace_range(
+            10..11,
+            if broken[10..].starts_with('A') {
+                "B"
+            } else {
+                "A"
+            },
+        );
+        let cases = [
+            (
+                "another box",
+                credential(&key, &other.id, &theirs[0], now + 60),
+                "OTHER_BOX",
+            ),
+            (
+                "an old wake",
+                credential(&key, id, &ours[0], now + 60),
+                "OLD_WAKE",
+            ),
+            (
+                "expired",
+                credential(&key, id, wake, now - 3_600),
+                "EXPIRED",
+            ),
+            (
+                "another signer",
+                credential(&stranger, id, wake, now + 60),
+                "BAD_SIGNATURE",
+            ),
+            ("changed", broken, "BAD_SIGNATURE"),
+            ("not one", "v1.AAAA.BBBB".to_owned(), "CREDENTIAL_MALFORMED"),
+        ];
+        for (what, text, reason) in cases {
+            let answer = hello_from_inside(&the_box, Some(&text)).await;
+            assert_eq!(answer, ("16".to_owned(), reason.to_owned()), "{what}");
+        }
+        let answer = hello_from_inside(&the_box, None).await;
+        assert_eq!(answer, ("16".to_owned(), "CREDENTIAL_MISSING".to_owned()));
+    });
+}
+
+/// Signs as the edge does; see `api/src/credential.rs`.
+fn credential(key: &SigningKey, box_id: &str, wake_id: &str, expires_s: i64) -> String {
+    let key_id = hex::encode(&blake3::hash(key.verifying_key().as_bytes()).as_bytes()[..4]);
+    let claims = URL_SAFE_NO_PAD.encode(format!("{key_id}|{box_id}|{wake_id}|{expires_s}"));
+    let signed = format!("v1.{claims}");
+    let signature = key.sign(signed.as_bytes()).to_bytes();
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
 #[test]
