@@ -171,7 +171,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_byte_is_logged_in_its_place_or_counted(
-            pieces in proptest::collection::vec((0_usize..40_000, any::<bool>()), 0..60),
+            pieces in proptest::collection::vec((0_usize..40_000, any::<bool>()), 0..25),
         ) {
             let (all, written) = run(&pieces);
             let mut at = 0;
@@ -188,13 +188,13 @@ mod tests {
 
     #[test]
     fn a_long_output_ends_in_counts_only() {
-        let (all, written) = run(&vec![(32 * 1024, true); 2_000]);
+        let (all, written) = run(&vec![(32 * 1024, true); 600]);
         let logged: usize = written.iter().map(|(_, data, _)| data.len()).sum();
         assert!(
             logged as u64 <= LOGGED_BYTES_MAX + SAMPLE_BYTES_MAX as u64,
             "{logged}"
         );
-        assert!(all.len() > 60_000_000);
+        assert!(all.len() > 19_000_000);
         assert_eq!(
             written
                 .iter()

@@ -7,7 +7,7 @@ use std::{
 };
 
 use cocoonbox_commands::exec::{Command, Rejection, State};
-use cocoonbox_events::{Aggregate, Fold, StreamName};
+use cocoonbox_events::{Fold, StreamName};
 use cocoonbox_proto::{
     log::v1::{ExecExited, ExecStarted},
     toolhost::v1::RunStart,
@@ -59,6 +59,7 @@ pub(super) struct Inner {
 /// An exec that runs in this process.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
+    started: Arc<ExecStarted>,
     signals: mpsc::Sender<i32>,
     cancel: CancellationToken,
     progress: watch::Receiver<Progress>,
@@ -82,10 +83,16 @@ pub(crate) struct Ending {
     pub(crate) merged: String,
 }
 
+enum Entered {
+    First(Box<Task>, Live),
+    There(Live),
+}
+
 /// What the task of an exec holds of it.
 pub(super) struct Task {
     pub(super) inner: Arc<Inner>,
     pub(super) spec: Spec,
+    started: Arc<ExecStarted>,
     pub(super) fold: Fold<State>,
     pub(super) signals: mpsc::Receiver<i32>,
     pub(super) cancel: CancellationToken,
@@ -133,65 +140,27 @@ impl Execs {
     /// Starts a logged exec, or finds the one that was started with this id. `None`: it has ended, and
     /// the log has all of it.
     pub(crate) async fn start(&self, spec: Spec) -> Result<Option<Live>, StartError> {
-        let stream = stream(&spec.exec_id)?;
         let asked = spec.started(false);
-        if let Some(live) = self.live(&spec.exec_id) {
-            self.check_same(stream, asked).await?;
-            return Ok(Some(live));
-        }
-        let mut fold = self.0.journal.fold::<State>(stream);
-        fold.refresh(&**self.0.journal.store())
-            .await
-            .map_err(journal::Error::Load)?;
-        if fold.state.started.is_some() {
-            fold.state
-                .decide(&Command::Start(asked))
-                .map_err(StartError::Rejected)?;
-            return Ok(None);
-        }
-        let (task, live, raced) = self.task(spec, fold);
-        if raced {
-            return Ok(Some(live));
-        }
-        let (answer, answered) = oneshot::channel();
-        let turns = Arc::clone(&self.0.turns);
-        self.0.tasks.spawn(async move {
-            let Ok(Ok(_turn)) = timeout(TURN_MAX, turns.acquire_owned()).await else {
-                task.forget();
-                answer.send(Err(StartError::Busy)).ok();
-                return;
-            };
-            logged::run(task, answer).await;
-        });
-        answered.await.unwrap_or(Err(StartError::Stopping))?;
-        Ok(Some(live))
+        let (task, live) = match self.enter(spec, asked)? {
+            Entered::First(task, live) => (task, live),
+            Entered::There(live) => return Ok(Some(live)),
+        };
+        let is_fresh = self.launch(task, logged::run).await?;
+        Ok(is_fresh.then_some(live))
     }
 
     /// Starts a pipe. It lives as long as its caller.
     pub(crate) async fn pipe(&self, spec: Spec, caller: pipe::Caller) -> Result<(), StartError> {
-        let mut fold = self.0.journal.fold::<State>(stream(&spec.exec_id)?);
-        fold.refresh(&**self.0.journal.store())
-            .await
-            .map_err(journal::Error::Load)?;
-        if fold.state.started.is_some() || self.live(&spec.exec_id).is_some() {
-            return Err(StartError::PipeEnded(spec.exec_id));
-        }
-        let exec_id = spec.exec_id.clone();
-        let (task, _, raced) = self.task(spec, fold);
-        if raced {
+        let (asked, exec_id) = (spec.started(true), spec.exec_id.clone());
+        let Entered::First(task, _) = self.enter(spec, asked)? else {
             return Err(StartError::PipeEnded(exec_id));
+        };
+        let is_fresh = self.launch(task, |task| pipe::run(task, caller)).await?;
+        if is_fresh {
+            Ok(())
+        } else {
+            Err(StartError::PipeEnded(exec_id))
         }
-        let (answer, answered) = oneshot::channel();
-        let turns = Arc::clone(&self.0.turns);
-        self.0.tasks.spawn(async move {
-            let Ok(Ok(_turn)) = timeout(TURN_MAX, turns.acquire_owned()).await else {
-                task.forget();
-                answer.send(Err(StartError::Busy)).ok();
-                return;
-            };
-            pipe::run(task, caller, answer).await;
-        });
-        answered.await.unwrap_or(Err(StartError::Stopping))
     }
 
     /// Sends a signal to a running exec's process group; false if there is none.
@@ -238,48 +207,86 @@ impl Execs {
             .cloned()
     }
 
-    async fn check_same(&self, stream: StreamName, asked: ExecStarted) -> Result<(), StartError> {
-        let mut fold = self.0.journal.fold::<State>(stream);
-        fold.refresh(&**self.0.journal.store())
-            .await
-            .map_err(journal::Error::Load)?;
-        fold.state
-            .decide(&Command::Start(asked))
-            .map_err(StartError::Rejected)?;
-        Ok(())
+    /// Runs an exec in a task of its own once its first event is written. False: the log had it
+    /// already, and it must not run again.
+    async fn launch<F>(
+        &self,
+        mut task: Box<Task>,
+        run: impl FnOnce(Task) -> F + Send + 'static,
+    ) -> Result<bool, StartError>
+    where
+        F: Future<Output = ()> + Send,
+    {
+        let (answer, answered) = oneshot::channel();
+        let turns = Arc::clone(&self.0.turns);
+        self.0.tasks.spawn(async move {
+            let begun = match timeout(TURN_MAX, turns.acquire_owned()).await {
+                Ok(Ok(turn)) => task.begin().await.map(|is_fresh| is_fresh.then_some(turn)),
+                Ok(Err(_)) | Err(_) => Err(StartError::Busy),
+            };
+            match begun {
+                Ok(Some(_turn)) => {
+                    // A caller that went away does not matter: the exec is the log's.
+                    answer.send(Ok(true)).ok();
+                    run(*task).await;
+                }
+                not_begun => {
+                    task.forget();
+                    answer.send(not_begun.map(|_| false)).ok();
+                }
+            }
+        });
+        answered.await.unwrap_or(Err(StartError::Stopping))
     }
 
-    /// Enters an exec among the live ones; the flag tells that another call was faster.
-    fn task(&self, spec: Spec, fold: Fold<State>) -> (Task, Live, bool) {
+    /// Enters an exec among the live ones, or finds it there.
+    fn enter(&self, spec: Spec, asked: ExecStarted) -> Result<Entered, StartError> {
+        let stream = stream(&spec.exec_id)?;
+        let mut all = self.0.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = all.get(&spec.exec_id) {
+            if *live.started != asked {
+                let exec_id = spec.exec_id;
+                return Err(StartError::Rejected(Rejection::OtherExec { exec_id }));
+            }
+            return Ok(Entered::There(live.clone()));
+        }
         let (signal, signals) = mpsc::channel(SIGNALS_MAX);
         let (progress, watched) = watch::channel(Progress::default());
         let cancel = CancellationToken::new();
         let live = Live {
+            started: Arc::new(asked),
             signals: signal,
             cancel: cancel.clone(),
             progress: watched,
         };
-        let exec_id = spec.exec_id.clone();
+        all.insert(spec.exec_id.clone(), live.clone());
         let task = Task {
             inner: Arc::clone(&self.0),
+            started: Arc::clone(&live.started),
+            fold: self.0.journal.fold::<State>(stream),
             spec,
-            fold,
             signals,
             cancel,
             progress,
         };
-        let mut all = self.0.live.lock().unwrap_or_else(PoisonError::into_inner);
-        match all.get(&exec_id) {
-            Some(first) => (task, first.clone(), true),
-            None => {
-                all.insert(exec_id, live.clone());
-                (task, live, false)
-            }
-        }
+        Ok(Entered::First(Box::new(task), live))
     }
 }
 
 impl Task {
+    /// Writes the first event; false if the log had it.
+    async fn begin(&mut self) -> Result<bool, StartError> {
+        let journal = self.inner.journal.clone();
+        let command = Command::Start((*self.started).clone());
+        let written = journal
+            .execute(&mut self.fold, &command, journal.own_actor())
+            .await?;
+        let seq = self.fold.seq;
+        self.progress.send_modify(|progress| progress.seq = seq);
+        // An append that was repeated because its outcome was not known was still ours.
+        Ok(written.replayed || !written.events.is_empty())
+    }
+
     /// Leaves the list of live execs. Before the last word to those who watch, so that whoever looks
     /// for it behind that finds it in the log.
     pub(super) fn forget(&self) {

@@ -2,22 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use cocoonbox_commands::exec::Command;
 use cocoonbox_proto::{
     log::v1::{ExecExited, exec_exited::Reason, exec_output_streamed::Source},
     toolhost::v1::{RunExit, RunInput, RunOutput, run_exit, run_input, run_output::Frame},
 };
-use tokio::{
-    sync::oneshot,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
-use super::{
-    coalescer::Coalescer,
-    execs::{StartError, Task},
-    summary::HeadTail,
-};
+use super::{coalescer::Coalescer, execs::Task, summary::HeadTail};
 
 /// Between two appends of output: ten a second.
 const PACE: Duration = Duration::from_millis(100);
@@ -34,16 +26,8 @@ struct Kept {
     merged: HeadTail,
 }
 
-/// Runs an exec from its first event to its last.
-pub(super) async fn run(mut task: Task, answer: oneshot::Sender<Result<(), StartError>>) {
-    let started = task.spec.started(false);
-    if let Err(error) = task.write(&Command::Start(started)).await {
-        task.forget();
-        answer.send(Err(error)).ok();
-        return;
-    }
-    // A caller that went away does not matter: the exec is the log's.
-    answer.send(Ok(())).ok();
+/// Runs an exec whose first event is written, to its last.
+pub(super) async fn run(mut task: Task) {
     let mut kept = Kept {
         coalescer: Coalescer::default(),
         stdout: HeadTail::new(KEPT_BYTES_MAX),

@@ -1,16 +1,15 @@
 //! The task of a pipe: bytes both ways as fast as the slower side, nothing of them in the log.
 
-use cocoonbox_commands::exec::Command;
 use cocoonbox_proto::{
     agent::v1::{ExecOutput, ExecRequest, ExecResponse, exec_request, exec_response},
     log::v1::{ExecExited, OutputSummary, exec_exited::Reason, exec_output_streamed::Source},
     toolhost::v1::{RunInput, RunOutput, run_input, run_output::Frame},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tonic::Streaming;
 
 use super::{
-    execs::{StartError, Task},
+    execs::Task,
     logged::{ended, exited, not_started},
     stream::Frames,
 };
@@ -27,19 +26,8 @@ struct Counts {
     stderr: u64,
 }
 
-/// Runs a pipe from its first event to its last.
-pub(super) async fn run(
-    mut task: Task,
-    caller: Caller,
-    answer: oneshot::Sender<Result<(), StartError>>,
-) {
-    let started = task.spec.started(true);
-    if let Err(error) = task.write(&Command::Start(started)).await {
-        task.forget();
-        answer.send(Err(error)).ok();
-        return;
-    }
-    answer.send(Ok(())).ok();
+/// Runs a pipe whose first event is written, to its last.
+pub(super) async fn run(mut task: Task, caller: Caller) {
     let first = exec_response::Frame::Started(task.spec.exec_id.clone());
     caller.frames.send(Ok(response(first))).await.ok();
     let mut counts = Counts::default();

@@ -58,10 +58,9 @@ fn messages(conversation: &[Entry]) -> Vec<Value> {
             _ => messages.push((role, content)),
         }
     }
-    if let Some(last) = messages
-        .last_mut()
-        .and_then(|(_, content)| content.last_mut())
-    {
+    // An assistant's last block may be thinking, which takes no mark.
+    let last = messages.last_mut().filter(|(role, _)| *role == "user");
+    if let Some(last) = last.and_then(|(_, content)| content.last_mut()) {
         last["cache_control"] = json!({ "type": "ephemeral" });
     }
     messages
