@@ -129,6 +129,9 @@ impl Runner {
 
     /// Takes one page of one log into every projection that wants it.
     async fn advance(&mut self, log: &LogInfo) -> Result<Left, RunError> {
+        if self.standings.is_current(log) {
+            return Ok(Left::Nothing);
+        }
         if !self.standings.meet(&self.views, log, &*self.store).await? {
             return Ok(Left::Nothing);
         }

@@ -61,7 +61,8 @@ impl Views {
     }
 
     /// Waits until every projection that reads the key's log has taken in what is at the key. A
-    /// projection that is degraded in that log is not waited for: ask [`Views::degraded`].
+    /// projection that is degraded in that log is not waited for: ask [`Views::degraded`]. A log that no
+    /// projection reads (a system log) is never reached.
     pub async fn at_least(&self, key: &OffsetKey, timeout: Duration) -> Result<(), Behind> {
         let mut changed = self.changed();
         let reached = async {

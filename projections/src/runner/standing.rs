@@ -77,6 +77,8 @@ impl Standings {
             return Ok(false);
         }
         let id = log.id;
+        // What was erased so far will be read as erased.
+        let erased_to = log.tail.pos;
         let chain = store
             .chain_at(id, 0)
             .await
@@ -93,7 +95,7 @@ impl Standings {
                             log: id,
                             pos: 0,
                             chain,
-                            erased_to: 0,
+                            erased_to,
                         };
                         match empty.insert(&tx)? {
                             Moved::Yes => found.push(empty),
@@ -112,6 +114,17 @@ impl Standings {
         }
         views.ring();
         Ok(true)
+    }
+
+    /// Whether there is nothing to do in a log: the usual case, in each pass, for all logs but one.
+    pub(super) fn is_current(&self, log: &LogInfo) -> bool {
+        let (pos, chain) = (log.tail.pos, log.tail.chain);
+        let members = self.logs.get(&log.id);
+        members.is_some_and(|members| {
+            members
+                .iter()
+                .all(|member| member.checkpoint.pos == pos && member.checkpoint.chain == chain)
+        })
     }
 
     /// The projections that want a log, by the position that they are at.

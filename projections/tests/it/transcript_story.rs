@@ -314,9 +314,6 @@ async fn erased_content_leaves_the_views() {
         .await;
     world.seen(&key).await;
 
-    // Chunks behind a whole reply go without a trace and without folding anew.
-    let key = world.erase(log, &[streamed.pos]).await;
-    world.seen(&key).await;
     let erased_to = || async {
         world
             .views
@@ -326,7 +323,11 @@ async fn erased_content_leaves_the_views() {
             .unwrap()
             .erased_to
     };
-    assert_eq!(erased_to().await, 0);
+    let before = erased_to().await;
+    // Chunks behind a whole reply go without a trace and without folding anew.
+    let key = world.erase(log, &[streamed.pos]).await;
+    world.seen(&key).await;
+    assert_eq!(erased_to().await, before);
     assert_eq!(items(&world, log).await.len(), 2);
 
     let key = world.erase(log, &[prompted.pos]).await;
@@ -338,6 +339,6 @@ async fn erased_content_leaves_the_views() {
             (Kind::Reply, "your secret", "", false)
         ]
     );
-    assert_ne!(erased_to().await, 0);
+    assert!(erased_to().await > before);
     assert!(world.settle().await.is_equal());
 }
