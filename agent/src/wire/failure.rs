@@ -16,6 +16,16 @@ pub(crate) struct Failure {
     pub(crate) retry_after_ms: u64,
 }
 
+/// An answer that is not a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    /// What the door or the gateway calls it; empty where it is the vendor's.
+    pub(crate) word: &'a str,
+    pub(crate) body: &'a [u8],
+    pub(crate) retry_after_ms: u64,
+}
+
 impl Failure {
     pub(crate) fn new(reason: Reason, detail: impl Into<String>) -> Self {
         let retryable = match reason {
@@ -43,32 +53,28 @@ impl Failure {
         Self::new(Reason::Garbled, detail)
     }
 
-    /// Reads an answer that is not a stream: a status and usually a JSON body.
-    pub(crate) fn of_answer(status: u16, body: &[u8], retry_after_ms: u64) -> Self {
-        let json: Value = serde_json::from_slice(body).unwrap_or_default();
+    /// Reads an answer that is not a stream. The `word` is the door's or the gateway's own, where the
+    /// answer is.
+    pub(crate) fn of_answer(answer: &Answer<'_>) -> Self {
+        let json: Value = serde_json::from_slice(answer.body).unwrap_or_default();
         let error = json.get("error").unwrap_or(&json);
-        let message = error.get("message").and_then(Value::as_str);
-        let detail = match message {
+        let status = answer.status;
+        let detail = match error.get("message").and_then(Value::as_str) {
             Some(message) => format!("{status}: {message}"),
-            None => format!("{status}: {}", String::from_utf8_lossy(body).trim()),
+            None => format!("{status}: {}", String::from_utf8_lossy(answer.body).trim()),
         };
-        let reason = if detail
-            .to_ascii_lowercase()
-            .replace('_', " ")
-            .contains("not configured")
-        {
-            Reason::NotConfigured
-        } else {
-            match status {
-                // A stream was asked for; an error with a good status is classed by what it says.
-                200..=299 => return Self::of_error(error),
-                401 | 403 => Reason::NotConfigured,
-                429 => Reason::RateLimited,
-                503 | 529 => Reason::Overloaded,
-                408 | 409 | 500.. => Reason::ServerError,
-                _ => Reason::Rejected,
-            }
+        let reason = match (answer.word, status) {
+            // A 403 with a word is the door's own no, not the vendor's.
+            ("MODEL_NOT_CONFIGURED", _) | (_, 401) | ("", 403) => Reason::NotConfigured,
+            ("MODEL_UNREACHABLE" | "MODEL_TIMEOUT" | "EGRESS_BUSY", _) => Reason::Unreachable,
+            (_, 429) => Reason::RateLimited,
+            (_, 503 | 529) => Reason::Overloaded,
+            (_, 408 | 409 | 500..) => Reason::ServerError,
+            // A stream was asked for; an error with a good status is classed by what it says.
+            (_, 200..=299) => return Self::of_error(error),
+            _ => Reason::Rejected,
         };
+        let retry_after_ms = answer.retry_after_ms;
         Self {
             retry_after_ms,
             ..Self::new(reason, detail)
@@ -103,6 +109,15 @@ impl Failure {
 mod tests {
     use super::*;
 
+    fn of(status: u16, word: &str, body: &[u8]) -> Failure {
+        Failure::of_answer(&Answer {
+            status,
+            word,
+            body,
+            retry_after_ms: 7,
+        })
+    }
+
     #[test]
     fn statuses_become_reasons() {
         let cases = [
@@ -120,33 +135,37 @@ mod tests {
             (529, Reason::Overloaded, true),
         ];
         for (status, reason, retryable) in cases {
-            let failure = Failure::of_answer(status, b"{\"error\":{\"message\":\"no\"}}", 0);
+            let failure = of(status, "", b"{\"error\":{\"message\":\"no\"}}");
             assert_eq!(
                 (failure.reason, failure.retryable),
                 (reason, retryable),
                 "{status}"
             );
-            assert_eq!(failure.detail, format!("{status}: no"));
+            assert_eq!(
+                (failure.detail, failure.retry_after_ms),
+                (format!("{status}: no"), 7)
+            );
         }
     }
 
     #[test]
-    fn a_gateway_without_a_model_says_so() {
-        let body = b"{\"error\":{\"message\":\"no model is NOT_CONFIGURED here\"}}";
+    fn the_gateway_says_what_the_vendor_cannot() {
         assert_eq!(
-            Failure::of_answer(404, body, 0).reason,
+            of(503, "MODEL_NOT_CONFIGURED", b"").reason,
             Reason::NotConfigured
         );
+        assert_eq!(
+            of(502, "MODEL_UNREACHABLE", b"").reason,
+            Reason::Unreachable
+        );
+        assert_eq!(of(403, "GATEWAY_FORM", b"no\n").reason, Reason::Rejected);
     }
 
     #[test]
     fn an_error_with_a_good_status_is_an_error() {
         let body =
             b"{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}";
-        assert_eq!(Failure::of_answer(200, body, 0).reason, Reason::Overloaded);
-        assert_eq!(
-            Failure::of_answer(200, b"<html>", 0).reason,
-            Reason::Garbled
-        );
+        assert_eq!(of(200, "", body).reason, Reason::Overloaded);
+        assert_eq!(of(200, "", b"<html>").reason, Reason::Garbled);
     }
 }

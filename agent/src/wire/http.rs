@@ -16,13 +16,16 @@ use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 use super::{
     Parser,
     assemble::{Delta, Reply},
-    failure::Failure,
+    failure::{Answer, Failure},
     request::Request,
     sse,
 };
 
 /// The name under which the door knows the model gateway. It is never resolved.
 const GATEWAY: &str = "gateway.cocoonbox";
+
+/// Where the door and the gateway say in one word that an answer is theirs, and why.
+const WORD: &str = "x-cocoonbox-reason";
 
 /// The door is on loopback; a busy one answers late, a dead one never.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -100,10 +103,21 @@ impl Door {
             .get(CONTENT_TYPE)
             .and_then(|kind| kind.to_str().ok())
             .is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"));
+        let word = response
+            .headers()
+            .get(WORD)
+            .and_then(|word| word.to_str().ok());
+        let word = word.unwrap_or_default().to_owned();
         let mut body = response.into_body();
         if status != 200 || !is_stream {
-            let answer = read_answer(&mut body, self.silence_max).await;
-            return Err(Failure::of_answer(status, &answer, retry_after_ms));
+            let body = read_answer(&mut body, self.silence_max).await;
+            let (word, body) = (word.as_str(), body.as_slice());
+            return Err(Failure::of_answer(&Answer {
+                status,
+                word,
+                body,
+                retry_after_ms,
+            }));
         }
         Ok(Call {
             body,

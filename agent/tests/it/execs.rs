@@ -211,6 +211,32 @@ async fn the_same_id_is_the_same_exec() {
     let third = run(&world, exec(command)).await;
     assert_eq!(third.stdout, b"done\n");
     assert_eq!(crate::world::read(&world.workspace().join("ran")), "ran\n");
+    let mut racing = JoinSet::new();
+    for _ in 0..20 {
+        let exec = ExecStart {
+            exec_id: "raced".into(),
+            ..bash("echo ran >> raced")
+        };
+        let frames = vec![ExecRequest {
+            frame: Some(exec_request::Frame::Start(exec)),
+        }];
+        let mut session = world.session();
+        racing.spawn(async move {
+            let call = session.exec(tokio_stream::iter(frames)).await;
+            finish(call.expect("started").into_inner())
+                .await
+                .expect("finished")
+                .exited
+                .code
+        });
+    }
+    while let Some(code) = racing.join_next().await {
+        assert_eq!(code.expect("no panic"), 0);
+    }
+    assert_eq!(
+        crate::world::read(&world.workspace().join("raced")),
+        "ran\n"
+    );
     let other = start(&world, exec("true"))
         .await
         .expect_err("another command");
