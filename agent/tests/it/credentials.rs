@@ -75,3 +75,52 @@ async fn a_rewritten_identity_counts_at_once() {
     let old = hello(&world, &world.credential("box1", "wake1", 600)).await;
     assert_eq!(old, Err((Code::Unauthenticated, "OLD_WAKE".to_owned())));
 }
+
+#[tokio::test]
+async fn health_and_reflection_answer_the_edge_only() {
+    use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    let world = World::new("anthropic", NO_MODEL).await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", world.addr)).expect("an address");
+    let service = "cocoonbox.agent.v1.Session".to_owned();
+    let request = HealthCheckRequest { service };
+    let mut stranger = HealthClient::new(endpoint.connect_lazy());
+    let refused = stranger.check(request.clone()).await.expect_err("refused");
+    assert_eq!(refused.code(), Code::Unauthenticated);
+    let signed = Signed(world.credential("box1", "wake1", 600));
+    let mut edge = HealthClient::with_interceptor(endpoint.connect_lazy(), signed.clone());
+    assert_eq!(
+        edge.check(request)
+            .await
+            .expect("an answer")
+            .into_inner()
+            .status,
+        1
+    );
+
+    use tonic_reflection::pb::v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    };
+    let ask = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let mut edge = ServerReflectionClient::with_interceptor(endpoint.connect_lazy(), signed);
+    let asked = edge.server_reflection_info(tokio_stream::iter([ask])).await;
+    let answer = asked
+        .expect("a stream")
+        .into_inner()
+        .message()
+        .await
+        .expect("an answer");
+    let Some(MessageResponse::ListServicesResponse(list)) =
+        answer.expect("an answer").message_response
+    else {
+        panic!("another answer")
+    };
+    assert!(
+        list.service
+            .iter()
+            .any(|service| service.name == "cocoonbox.agent.v1.Agents")
+    );
+}

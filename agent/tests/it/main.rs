@@ -4,6 +4,7 @@ mod cancel;
 mod crash;
 mod credentials;
 mod door;
+mod events;
 mod execs;
 mod files;
 mod init;

@@ -264,3 +264,32 @@ text = "It runs."
     );
     assert_eq!(result.outcome(), Outcome::Ok);
 }
+
+#[tokio::test]
+async fn arguments_beyond_the_log_are_told_to_the_model() {
+    let script = format!(
+        "chunk_chars = 50000\n[[conversation]]\n[[conversation.step]]\n\
+         tools = [{{ name = \"write\", args = {{ path = \"big\", content = \"{}\" }} }}]\n\
+         [[conversation.step]]\nexpect = \"length limit\"\ntext = \"In parts, then.\"\n",
+        "0123456789".repeat(30_000)
+    );
+    for wire in ["anthropic", "openai"] {
+        let world = World::new(wire, &script).await;
+        world.send("go").await;
+        let events = world.until_kind("agent.turn_ended").await;
+        let results = results(&events);
+        assert_eq!(results.len(), 1, "{wire}");
+        assert!(
+            results[0].content.contains("Write less at once"),
+            "{:?}",
+            results[0]
+        );
+        assert!(!world.workspace().join("big").exists());
+        let story = crate::world::story(&events).join("\n");
+        let Payload::Agent(AgentEvent::TurnEnded(ended)) = payload(events.last().expect("an end"))
+        else {
+            panic!("another event")
+        };
+        assert_eq!(ended.outcome(), agent_turn_ended::Outcome::Done, "{story}");
+    }
+}
