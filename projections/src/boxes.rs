@@ -70,7 +70,7 @@ impl Projection for Boxes {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn views(&self) -> &'static [View] {
@@ -146,6 +146,10 @@ fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
         BoxEvent::EnsureRequested(asked) => {
             under_way(&mut row, State::Starting, asked.operation_id);
         }
+        // Asked of a box that is going to sleep, it is done once the box sleeps.
+        BoxEvent::WakeRequested(asked) if row.state() == State::Hibernating => {
+            row.operation_id = asked.operation_id;
+        }
         BoxEvent::WakeRequested(asked) => under_way(&mut row, State::Starting, asked.operation_id),
         BoxEvent::Starting(starting) => {
             under_way(&mut row, State::Starting, starting.operation_id);
@@ -160,8 +164,13 @@ fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
         BoxEvent::HibernateRequested(asked) => {
             under_way(&mut row, State::Hibernating, asked.operation_id);
         }
-        BoxEvent::Hibernated(_) => {
-            settled(&mut row, State::Hibernated);
+        BoxEvent::Hibernated(slept) => {
+            let waits = !slept.operation_id.is_empty() && slept.operation_id != row.operation_id;
+            if waits && row.state() == State::Hibernating {
+                row.state = State::Starting.into();
+            } else {
+                settled(&mut row, State::Hibernated);
+            }
             row.wake_id.clear();
         }
         // The disks are kept, so it is a box that sleeps; what was asked of it goes on being owed.

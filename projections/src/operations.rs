@@ -69,7 +69,8 @@ impl From<OperationEventRow> for control::OperationEvent {
 
 /// What one event says of an operation.
 enum Step {
-    /// Somebody asks for something; whatever was under way on the box is superseded.
+    /// Somebody asks for something; whatever was under way on the box is superseded, but for a
+    /// hibernation that a wake waits for.
     Asked {
         operation: String,
         kind: &'static str,
@@ -93,7 +94,7 @@ impl Projection for Operations {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn views(&self) -> &'static [View] {
@@ -123,8 +124,9 @@ impl Projection for Operations {
         };
         let box_id = event.stream.id();
         let open_key = row_key::key(&[&log.owner, box_id]);
-        let open: Option<String> = rows::get(rows, View::OperationsOpen, &open_key)?;
-        let Some(step) = step(payload, open.as_deref()) else {
+        let mut open: Vec<String> =
+            rows::get(rows, View::OperationsOpen, &open_key)?.unwrap_or_default();
+        let Some(step) = step(payload, open.last().map(String::as_str)) else {
             return Ok(());
         };
         match step {
@@ -133,9 +135,12 @@ impl Projection for Operations {
                 kind,
                 phase,
             } => {
-                if let Some(open) = open.filter(|open| *open != operation) {
-                    let detail = format!("superseded by {operation}");
-                    note(rows, event, log, &open, Phase::FailedPhase, &detail, true)?;
+                let waits = kind == "wake" && sleeps(rows, log, open.last())?;
+                if !waits {
+                    for open in open.drain(..).filter(|open| *open != operation) {
+                        let detail = format!("superseded by {operation}");
+                        note(rows, event, log, &open, Phase::FailedPhase, &detail, true)?;
+                    }
                 }
                 // An erased request: there is no id that anybody could ask by.
                 if operation.is_empty() {
@@ -150,8 +155,9 @@ impl Projection for Operations {
                     ..OperationRow::default()
                 };
                 rows::put(rows, View::Operations, &key, &row)?;
-                rows::put(rows, View::OperationsOpen, &open_key, &operation)?;
                 note(rows, event, log, &operation, phase, "requested", false)?;
+                open.push(operation);
+                rows::put(rows, View::OperationsOpen, &open_key, &open)?;
             }
             Step::Moved {
                 operation,
@@ -166,8 +172,11 @@ impl Projection for Operations {
                 detail,
             } => {
                 note(rows, event, log, &operation, phase, &detail, true)?;
-                if open.as_deref() == Some(&operation) {
+                open.retain(|open| *open != operation);
+                if open.is_empty() {
                     rows.delete(View::OperationsOpen, &open_key)?;
+                } else {
+                    rows::put(rows, View::OperationsOpen, &open_key, &open)?;
                 }
             }
         }
@@ -185,6 +194,16 @@ impl Projection for Operations {
         }
         Ok(())
     }
+}
+
+/// Whether the operation is a hibernation that goes on.
+fn sleeps(rows: &dyn Rows, log: &LogInfo, operation: Option<&String>) -> Result<bool, rows::Error> {
+    let Some(operation) = operation else {
+        return Ok(false);
+    };
+    let key = row_key::key(&[&log.owner, operation]);
+    let row: Option<OperationRow> = rows::get(rows, View::Operations, &key)?;
+    Ok(row.is_some_and(|row| row.kind == "hibernate" && !row.ended))
 }
 
 /// Reads what an event says. Where its operation id is erased, the one under way is meant.

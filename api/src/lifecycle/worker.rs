@@ -458,7 +458,7 @@ impl Worker {
             "key_id": self.context.signer.key_id(),
             "public_key": self.context.signer.public_key(),
             "log_id": state.box_log.map(|log| log.to_string()),
-            "models": { "main": model },
+            "models": model.map_or_else(|| json!({}), |model| json!({ "main": model })),
         }))
     }
 }

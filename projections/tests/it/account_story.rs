@@ -165,6 +165,77 @@ async fn a_box_from_its_start_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_wake_waits_for_the_hibernation_under_way() {
+    let world = World::new();
+    let log = world.account().await;
+    world.write_box(log, "b1", created("main")).await;
+    let ensure = BoxEnsureRequested {
+        operation_id: op("op1"),
+    };
+    world.write_box(log, "b1", B::EnsureRequested(ensure)).await;
+    world.write_box(log, "b1", starting("op1")).await;
+    world.write_box(log, "b1", running("op1")).await;
+    let sleep = BoxHibernateRequested {
+        operation_id: op("op2"),
+        reason: String::new(),
+    };
+    world
+        .write_box(log, "b1", B::HibernateRequested(sleep))
+        .await;
+    let wake = BoxWakeRequested {
+        operation_id: op("op3"),
+    };
+    let key = world.write_box(log, "b1", B::WakeRequested(wake)).await;
+    world.seen(&key).await;
+    let row = world.views.box_(USER, "b1").await.unwrap().unwrap();
+    assert_eq!(
+        (row.state(), row.operation_id.as_str()),
+        (State::Hibernating, "op3")
+    );
+    assert!(
+        !world
+            .views
+            .operation(USER, "op2")
+            .await
+            .unwrap()
+            .unwrap()
+            .ended
+    );
+
+    let slept = BoxHibernated {
+        operation_id: op("op2"),
+        memory_kept: false,
+    };
+    let key = world.write_box(log, "b1", B::Hibernated(slept)).await;
+    world.seen(&key).await;
+    let row = world.views.box_(USER, "b1").await.unwrap().unwrap();
+    assert_eq!(
+        (row.state(), row.operation_id.as_str()),
+        (State::Starting, "op3")
+    );
+    let slept = world.views.operation(USER, "op2").await.unwrap().unwrap();
+    assert_eq!((slept.phase, slept.ended), (Phase::Done.into(), true));
+
+    world.write_box(log, "b1", starting("op3")).await;
+    let key = world.write_box(log, "b1", running("op3")).await;
+    world.seen(&key).await;
+    let row = world.views.box_(USER, "b1").await.unwrap().unwrap();
+    assert_eq!(
+        (row.state(), row.operation_id.as_str()),
+        (State::Running, "")
+    );
+    assert!(
+        world
+            .views
+            .operation(USER, "op3")
+            .await
+            .unwrap()
+            .unwrap()
+            .ended
+    );
+}
+
+#[tokio::test]
 async fn what_is_asked_later_supersedes_what_is_under_way() {
     let world = World::new();
     let log = world.account().await;

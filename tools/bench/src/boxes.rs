@@ -1,6 +1,7 @@
 //! Boxes of a running api: how fast they come, what a relayed call costs, what they use.
 
 mod client;
+mod direct;
 mod exec;
 mod lifecycle;
 mod memory;
@@ -22,6 +23,9 @@ pub(crate) struct Options {
     /// other users of a host see arguments.
     #[arg(long)]
     token_file: PathBuf,
+    /// The api's data folder: its key signs the calls that are made without the edge.
+    #[arg(long, env = "COCOONBOX_DATA_DIR")]
+    data_dir: PathBuf,
     /// Boxes started, put to sleep, woken and deleted.
     #[arg(long, default_value_t = 10)]
     boxes: usize,
@@ -69,7 +73,8 @@ async fn measure(
         .first()
         .context("no box was made: --boxes is 0")?
         .clone();
-    let relay = exec::run(api, &id, options.calls, options.pipe_mib).await?;
+    let direct = direct::session(&options.data_dir, &id).await?;
+    let relay = exec::run(api, &id, direct, options.calls, options.pipe_mib).await?;
     let memory = memory::run(&id, options.api_pid);
     Ok(vec![lifecycle, relay, memory])
 }

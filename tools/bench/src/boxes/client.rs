@@ -21,18 +21,28 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// An operation that takes longer is not slow but stuck.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Adds what every call carries: who calls, and which box is meant.
 #[derive(Clone)]
 pub(crate) struct Caller {
-    authorization: MetadataValue<Ascii>,
-    box_id: Option<MetadataValue<Ascii>>,
+    metadata: Vec<(&'static str, MetadataValue<Ascii>)>,
+}
+
+impl Caller {
+    pub(crate) fn with(name: &'static str, value: &str) -> anyhow::Result<Self> {
+        let mut value: MetadataValue<Ascii> = value
+            .parse()
+            .with_context(|| format!("`{name}` has odd characters"))?;
+        value.set_sensitive(true);
+        Ok(Self {
+            metadata: vec![(name, value)],
+        })
+    }
 }
 
 impl Interceptor for Caller {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        let metadata = request.metadata_mut();
-        metadata.insert("authorization", self.authorization.clone());
-        if let Some(id) = &self.box_id {
-            metadata.insert("box_id", id.clone());
+        for (name, value) in &self.metadata {
+            request.metadata_mut().insert(*name, value.clone());
         }
         Ok(request)
     }
@@ -54,17 +64,8 @@ impl Api {
             .connect()
             .await
             .with_context(|| format!("no api answers at {address}"))?;
-        let mut authorization: MetadataValue<Ascii> = format!("Bearer {token}")
-            .parse()
-            .context("the token has odd characters")?;
-        authorization.set_sensitive(true);
-        Ok(Self {
-            channel,
-            caller: Caller {
-                authorization,
-                box_id: None,
-            },
-        })
+        let caller = Caller::with("authorization", &format!("Bearer {token}"))?;
+        Ok(Self { channel, caller })
     }
 
     pub(crate) fn users(&self) -> UsersClient<Wire> {
@@ -77,7 +78,8 @@ impl Api {
 
     pub(crate) fn session(&self, id: &str) -> anyhow::Result<SessionClient<Wire>> {
         let mut caller = self.caller.clone();
-        caller.box_id = Some(id.parse().context("the box id has odd characters")?);
+        let id = id.parse().context("the box id has odd characters")?;
+        caller.metadata.push(("box_id", id));
         Ok(SessionClient::with_interceptor(
             self.channel.clone(),
             caller,

@@ -20,10 +20,8 @@ use tonic::transport::{Endpoint, Uri};
 
 use crate::boxes::client::{Caller, Wire};
 
-const AGENT: SocketAddr = SocketAddr::new(
-    std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
-    7443,
-);
+const AGENT: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7443);
 
 /// Connects to the agent of a running box.
 pub(crate) async fn session(data: &Path, id: &str) -> anyhow::Result<SessionClient<Wire>> {
@@ -31,7 +29,9 @@ pub(crate) async fn session(data: &Path, id: &str) -> anyhow::Result<SessionClie
     let text = std::fs::read_to_string(&identity)
         .with_context(|| format!("reading `{}`", identity.display()))?;
     let identity: serde_json::Value = serde_json::from_str(&text).context("the box's identity")?;
-    let wake = identity["wake_id"].as_str().context("the identity has no wake id")?;
+    let wake = identity["wake_id"]
+        .as_str()
+        .context("the identity has no wake id")?;
     let keys = KeyStore::open_read_only(data).context("opening the keys")?;
     let signer = Signer::new(&keys.derive("edge signing key"));
     let credential = signer.sign(id, wake, SystemClock.now_us());
@@ -39,7 +39,9 @@ pub(crate) async fn session(data: &Path, id: &str) -> anyhow::Result<SessionClie
     let mut stream = Some(TokioIo::new(stream));
     let channel = Endpoint::from_static("http://agent.cocoonbox")
         .connect_with_connector(tower::service_fn(move |_: Uri| {
-            let stream = stream.take().ok_or_else(|| std::io::Error::other("connected once"));
+            let stream = stream
+                .take()
+                .ok_or_else(|| std::io::Error::other("connected once"));
             async move { stream }
         }))
         .await
@@ -59,7 +61,9 @@ fn connect(pid: u64) -> anyhow::Result<tokio::net::TcpStream> {
         .context("entering the box's network")?;
         TcpStream::connect(AGENT).context("connecting to the agent")
     });
-    let Ok(stream) = dialling.join() else { bail!("the dialling thread panicked") };
+    let Ok(stream) = dialling.join() else {
+        bail!("the dialling thread panicked")
+    };
     let stream = stream?;
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
@@ -79,7 +83,11 @@ fn init_pid(data: &Path, id: &str) -> anyhow::Result<u64> {
     let containers: Vec<serde_json::Value> = serde_json::from_slice(&listed.stdout)?;
     containers
         .iter()
-        .find(|container| container["id"].as_str().is_some_and(|name| name.ends_with(id)))
+        .find(|container| {
+            container["id"]
+                .as_str()
+                .is_some_and(|name| name.ends_with(id))
+        })
         .and_then(|container| container["pid"].as_u64())
         .with_context(|| format!("box `{id}` has no container"))
 }

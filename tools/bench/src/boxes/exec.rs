@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use cocoonbox_proto::{
     agent::v1::{
         ExecRequest, ExecStart, HelloRequest, exec_request::Frame as Ask,
-        exec_response::Frame as Answer,
+        exec_response::Frame as Answer, session_client::SessionClient,
     },
     control::v1::WhoAmIRequest,
 };
@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::{
-    boxes::client::Api,
+    boxes::client::{Api, Wire},
     samples::{Samples, float},
     table::Table,
 };
@@ -24,13 +24,21 @@ const FRAME_BYTES: usize = 64 * 1024;
 /// Frames on their way into the connection.
 const FRAMES: usize = 16;
 
-pub(crate) async fn run(api: &Api, id: &str, calls: usize, mib: u64) -> anyhow::Result<Table> {
+/// `direct`: the same box, called without the edge.
+pub(crate) async fn run(
+    api: &Api,
+    id: &str,
+    mut direct: SessionClient<Wire>,
+    calls: usize,
+    mib: u64,
+) -> anyhow::Result<Table> {
     let mut table = Table::new("Through the edge", &["what", "p50", "p95", "samples"]);
     let mut own = Samples::default();
     let mut relayed = Samples::default();
+    let mut dialled = Samples::default();
     let mut users = api.users();
     let mut session = api.session(id)?;
-    // In turns, so that what else the machine does falls on both.
+    // In turns, so that what else the machine does falls on all of them.
     for _ in 0..calls {
         let start = Instant::now();
         users.who_am_i(WhoAmIRequest {}).await.context("WhoAmI")?;
@@ -38,18 +46,25 @@ pub(crate) async fn run(api: &Api, id: &str, calls: usize, mib: u64) -> anyhow::
         let start = Instant::now();
         session.hello(HelloRequest {}).await.context("Hello")?;
         relayed.push(start.elapsed());
+        let start = Instant::now();
+        direct
+            .hello(HelloRequest {})
+            .await
+            .context("Hello without the edge")?;
+        dialled.push(start.elapsed());
     }
     let mut exec = Samples::default();
     for _ in 0..calls {
         let start = Instant::now();
         let argv = vec!["echo".to_owned(), "x".to_owned()];
-        let received = once(api, id, argv, false, 0).await?;
+        let received = once(&session, argv, false, 0).await?;
         ensure!(received == 2, "echo gave {received} bytes, not 2");
         exec.push(start.elapsed());
     }
     for (name, samples) in [
         ("call that the api answers itself (WhoAmI)", &own),
         ("call relayed into the box (Hello)", &relayed),
+        ("the same call without the edge", &dialled),
         ("exec of `echo x`, recorded, until its exit", &exec),
     ] {
         let count = samples.len().to_string();
@@ -60,9 +75,31 @@ pub(crate) async fn run(api: &Api, id: &str, calls: usize, mib: u64) -> anyhow::
             count,
         ]);
     }
+    let through = pipe(&session, mib).await?;
+    let without = pipe(&direct, mib).await?;
+    table.note(format!(
+        "Pipes of {mib} MiB: {:.0} MiB/s out of the box through the edge, {:.0} without it ({:.2}); into it and back \
+         at the same time {:.0} and {:.0} ({:.2}).",
+        through.out,
+        without.out,
+        through.out / without.out,
+        through.both_ways,
+        without.both_ways,
+        through.both_ways / without.both_ways,
+    ));
+    Ok(table)
+}
+
+/// MiB a second.
+struct Rates {
+    out: f64,
+    both_ways: f64,
+}
+
+async fn pipe(session: &SessionClient<Wire>, mib: u64) -> anyhow::Result<Rates> {
     let bytes = mib * 1024 * 1024;
     let start = Instant::now();
-    let received = once(api, id, vec!["cat".to_owned()], true, bytes).await?;
+    let received = once(session, vec!["cat".to_owned()], true, bytes).await?;
     ensure!(
         received == bytes,
         "`cat` gave {received} bytes back of {bytes}"
@@ -72,23 +109,17 @@ pub(crate) async fn run(api: &Api, id: &str, calls: usize, mib: u64) -> anyhow::
     let argv = ["head", "-c", &bytes.to_string(), "/dev/zero"]
         .map(str::to_owned)
         .to_vec();
-    let received = once(api, id, argv, true, 0).await?;
+    let received = once(session, argv, true, 0).await?;
     ensure!(received == bytes, "`head` gave {received} bytes of {bytes}");
-    let out = float(mib) / start.elapsed().as_secs_f64();
-    table.note(format!(
-        "Pipes of {mib} MiB: {out:.0} MiB/s out of the box, {both_ways:.0} MiB/s into it and back at the same time.",
-    ));
-    table.note(
-        "What the edge adds to a call is at most the difference of the first two lines: the box's own \
-         work is in it.",
-    );
-    Ok(table)
+    Ok(Rates {
+        out: float(mib) / start.elapsed().as_secs_f64(),
+        both_ways,
+    })
 }
 
 /// Runs a command to its end and returns how many bytes it wrote to its output.
 async fn once(
-    api: &Api,
-    id: &str,
+    session: &SessionClient<Wire>,
     argv: Vec<String>,
     pipe: bool,
     input_bytes: u64,
@@ -128,7 +159,7 @@ async fn once(
             frames.closed().await;
         }
     });
-    let mut session = api.session(id)?;
+    let mut session = session.clone();
     let mut answers = session
         .exec(ReceiverStream::new(requests))
         .await
