@@ -5,7 +5,7 @@
 //! command ended, and stays until the last descendant is gone, so that there are no zombies.
 //!
 //! Its standard input is a socket to the toolhost: first a [`RunStart`] with the three descriptors of
-//! the command beside it, then [`Word`]s in both directions.
+//! the command beside it, then words of six bytes in both directions.
 //!
 //! [`RunStart`]: cocoonbox_proto::toolhost::v1::RunStart
 
