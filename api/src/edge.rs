@@ -16,6 +16,8 @@ use crate::{
 
 /// Metadata that names the box.
 pub const BOX_ID: &str = "box_id";
+/// Tells the box who calls, for its log; only the edge sets it.
+const USER: HeaderName = HeaderName::from_static("x-cocoonbox-user");
 const AGENT_PREFIX: &str = "/cocoonbox.agent.v1.";
 /// Between the api and the box only.
 const API_ONLY: [&str; 1] = ["/cocoonbox.agent.v1.BoxLog/"];
@@ -75,11 +77,16 @@ impl Edge {
             ));
         }
         let channel = self.channels.get(&box_id).ok_or_else(|| asleep(&box_id))?;
-        send(channel, request, &path).await
+        send(channel, caller.user()?, request, &path).await
     }
 }
 
-async fn send(channel: BoxChannel, request: Request<Body>, path: &str) -> Result<Response, Status> {
+async fn send(
+    channel: BoxChannel,
+    user: &str,
+    request: Request<Body>,
+    path: &str,
+) -> Result<Response, Status> {
     let (parts, body) = request.into_parts();
     let mut forwarded = Request::new(tonic::body::Body::new(body));
     *forwarded.method_mut() = parts.method;
@@ -97,6 +104,8 @@ async fn send(channel: BoxChannel, request: Request<Body>, path: &str) -> Result
                 .insert(HeaderName::from_static(name), value.clone());
         }
     }
+    let user = HeaderValue::from_str(user).map_err(|error| status::internal(&error))?;
+    forwarded.headers_mut().insert(USER, user);
     let credential =
         HeaderValue::from_str(&channel.credential()).map_err(|error| status::internal(&error))?;
     forwarded
