@@ -9,10 +9,13 @@ use std::{
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{Router, middleware};
-use cocoonbox_events::{Clock, Ids, KeyStore, SqliteStore, Store, SystemClock, SystemIds};
+use cocoonbox_events::{
+    Clock, Ids, KeyStore, SqliteStore, Store, SystemClock, SystemIds, sqlite::OpenError,
+};
 use cocoonbox_machines::{Container, Limits, Machines, container};
 use cocoonbox_projections::{Runner, Views};
 use cocoonbox_proto::{
@@ -38,6 +41,11 @@ use crate::{
     users::Users,
     vault::{Vault, VaultError},
 };
+
+/// The api before us may need a moment to end. One that was killed may have children on their way into a
+/// program, which hold its locks until they are there.
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+const LOCK_STEP: Duration = Duration::from_millis(20);
 
 /// A running api.
 pub struct Server {
@@ -98,13 +106,11 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
         let keys = Arc::new(KeyStore::open(&data).map_err(StartError::Keys)?);
-        let log = SqliteStore::open(
-            data.join("log.db"),
-            keys.clone(),
-            clock.clone(),
-            ids.clone(),
-        );
-        let sqlite = Arc::new(log.map_err(StartError::Store)?);
+        let open = || {
+            let (keys, clock, ids) = (keys.clone(), clock.clone(), ids.clone());
+            SqliteStore::open(data.join("log.db"), keys, clock, ids)
+        };
+        let sqlite = Arc::new(unlocked(open).await.map_err(StartError::Store)?);
         let store: Arc<dyn Store> = sqlite.clone();
         let vault = Vault::open(&data.join("vault.db"), keys.derive("token hashes"))?;
         let signer = Arc::new(Signer::new(&keys.derive("edge signing key")));
@@ -243,6 +249,21 @@ async fn router(
         .route_service(transcript, AgentsServer::new(replica))
         .fallback_service(axum::routing::any(edge::forward).with_state(edge));
     Ok(routed.layer(middleware::from_fn_with_state(accounts, auth::identify)))
+}
+
+/// Opens the log once nobody else has it open.
+async fn unlocked(
+    open: impl Fn() -> Result<SqliteStore, OpenError>,
+) -> Result<SqliteStore, OpenError> {
+    let deadline = tokio::time::Instant::now() + LOCK_WAIT;
+    loop {
+        match open() {
+            Err(OpenError::Locked { .. }) if tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(LOCK_STEP).await;
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Makes a folder that only we may look into.
