@@ -287,6 +287,8 @@ impl Installation {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", "/root")
             .env("RUST_BACKTRACE", "1")
+            // Errors say where they come from; only a panic needs more.
+            .env("RUST_LIB_BACKTRACE", "0")
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -186,6 +186,25 @@ fn check_operations(account: &Log, told: &[String]) {
     assert!(seen.len() >= 6, "only {} operations", seen.len());
 }
 
+/// A child of a killed api that is on its way into a program holds the api's locks until it is there.
+#[test]
+fn an_api_waits_for_what_the_one_before_has_locked() {
+    run(async {
+        let installation = Installation::start().await;
+        installation.kill9();
+        let path = installation.data().join("log.db.lock");
+        let file = std::fs::File::open(path).expect("the log has a lock");
+        file.try_lock()
+            .expect("nobody holds the lock of a killed api");
+        let hold = async {
+            // So long that an api which does not wait has ended by then, and failed the test.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(file);
+        };
+        futures::future::join(installation.restart(), hold).await;
+    });
+}
+
 /// Five steps, each with an effect that would show if it happened twice.
 const EFFECTS: &str = r#"
 chunk_delay_ms = 5
