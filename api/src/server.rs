@@ -248,7 +248,9 @@ async fn router(
         .route_service(list, AgentsServer::new(replica.clone()))
         .route_service(transcript, AgentsServer::new(replica))
         .fallback_service(axum::routing::any(edge::forward).with_state(edge));
-    Ok(routed.layer(middleware::from_fn_with_state(accounts, auth::identify)))
+    Ok(routed
+        .layer(middleware::from_fn_with_state(accounts, auth::identify))
+        .layer(middleware::from_fn(listen::only_grpc)))
 }
 
 /// Opens the log once nobody else has it open.

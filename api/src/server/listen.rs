@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use axum::Router;
+use axum::{Router, extract::Request, middleware::Next, response::Response};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
@@ -13,9 +13,10 @@ use tokio::{
     net::{TcpListener, UnixListener, UnixStream},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::Code;
 use tower::ServiceExt as _;
 
-use crate::auth::HostConnection;
+use crate::{auth::HostConnection, status};
 
 /// After a stop, calls under way have this long.
 const GRACE: Duration = Duration::from_secs(3);
@@ -72,6 +73,19 @@ pub(super) async fn unix(listener: UnixListener, router: Router, stop: Cancellat
     }
     connections.close();
     connections.wait().await;
+}
+
+/// Refuses what does not say that it is gRPC: it would be answered as if it had.
+pub(super) async fn only_grpc(request: Request, next: Next) -> Response {
+    let content_type = request.headers().get(http::header::CONTENT_TYPE);
+    let is_grpc = content_type.is_some_and(|is| is.as_bytes().starts_with(b"application/grpc"));
+    if is_grpc && request.method() == http::Method::POST {
+        return next.run(request).await;
+    }
+    let what = "this port speaks gRPC: POST with content-type application/grpc";
+    let mut answer = status::status(Code::InvalidArgument, "NOT_GRPC", what).into_http();
+    *answer.status_mut() = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    answer
 }
 
 fn is_operator(stream: &UnixStream) -> bool {
