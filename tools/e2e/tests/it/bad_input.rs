@@ -18,6 +18,7 @@ use cocoonbox_proto::{
     },
     log::v1::{ModelChoice, exec_exited::Reason},
 };
+use http_body_util::BodyExt as _;
 use prost::Message as _;
 use prost_types::FileDescriptorSet;
 use tokio::{
@@ -25,6 +26,7 @@ use tokio::{
     net::TcpStream,
 };
 use tonic::{Code, Status};
+use tower::ServiceExt as _;
 
 static SHARED: Shared = Shared::new(|| {
     Setup::scripted(FILES).expect_error("no test of this module expects an error line")
@@ -555,6 +557,74 @@ fn garbage_on_the_port() {
         answered.await.expect("answered beside idle connections");
         drop(idle);
     });
+}
+
+/// Over HTTP/2, with a token: only the form is wrong.
+#[test]
+fn calls_that_are_not_grpc() {
+    run(async {
+        let installation = SHARED.get().await;
+        let user = installation.user("form").await;
+        let the_box = TheBox::up(&installation, &user, "main").await;
+        let pid = installation.pid();
+        let whoami = "/cocoonbox.control.v1.Users/WhoAmI";
+        let hello = "/cocoonbox.agent.v1.Session/Hello";
+        let grpc = "application/grpc";
+        let cases = [
+            ("POST", "text/html"),
+            ("POST", "application/json"),
+            ("POST", ""),
+            ("GET", grpc),
+            ("DELETE", grpc),
+        ];
+        for path in [whoami, hello] {
+            // An empty frame is a right call: the others are refused for their form alone.
+            let (status, code) = call_as(&installation, &user, &the_box, path, "POST", grpc).await;
+            assert_eq!((status, code.as_deref()), (200, Some("0")), "{path}");
+            for (method, content_type) in cases {
+                let what = format!("{method} {path} as `{content_type}`");
+                let (status, code) =
+                    call_as(&installation, &user, &the_box, path, method, content_type).await;
+                assert!(
+                    (400..500).contains(&status) || code.is_some_and(|c| c != "0"),
+                    "{what}: {status}"
+                );
+                alive(&installation, &user, pid).await;
+            }
+        }
+        assert_eq!(the_box.sh("echo alive").await, "alive\n");
+    });
+}
+
+/// Makes a call with an empty message and returns the HTTP status and the gRPC status.
+async fn call_as(
+    installation: &Installation,
+    user: &User,
+    the_box: &TheBox,
+    path: &str,
+    method: &str,
+    content_type: &str,
+) -> (u16, Option<String>) {
+    let body = http_body_util::Full::new(Bytes::from_static(&[0; 5]));
+    let request = http::Request::builder()
+        .method(method)
+        .uri(format!("http://{}{path}", installation.address()))
+        .header("authorization", format!("Bearer {}", user.token))
+        .header("box_id", &the_box.id)
+        .header("content-type", content_type)
+        .header("te", "trailers")
+        .body(tonic::body::Body::new(body))
+        .expect("a request");
+    let answer = soon("an answer", installation.channel().oneshot(request)).await;
+    let (head, body) = answer.expect("answered").into_parts();
+    let in_head = head.headers.get("grpc-status").cloned();
+    let body = soon("its body", body.collect()).await;
+    let in_trailers = body
+        .ok()
+        .and_then(|body| body.trailers()?.get("grpc-status").cloned());
+    let code = in_head.or(in_trailers);
+    let code = code.map(|code| code.to_str().expect("digits").to_owned());
+    (head.status.as_u16(), code)
 }
 
 #[test]
