@@ -327,7 +327,7 @@ async fn check_effects(the_box: &TheBox, turn: &Turn) -> usize {
         match outcome {
             Outcome::Ok => assert_eq!(times, 1, "effect {effect}: {effects}"),
             Outcome::Interrupted => assert!(times <= 1, "effect {effect}: {effects}"),
-            other => panic!("effect {effect} ended as {other:?}"),
+            other => panic!("effect {effect} ended as {other:?}: {:?}", results[0]),
         }
     }
     assert_eq!(effect, EFFECTS_COUNT, "{}", turn.story());
