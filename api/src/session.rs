@@ -12,7 +12,8 @@ use cocoonbox_proto::{
         Agent, AgentRef, CreateAgentRequest, EventsRequest, ExecRequest, ExecResponse,
         HelloRequest, HelloResponse, ListAgentsRequest, ListAgentsResponse, RespondRequest,
         SendAccepted, SendRequest, SignalExecRequest, SignalExecResponse, TranscriptPage,
-        TranscriptRequest, agents_server::Agents, session_server::Session,
+        TranscriptRequest, agents_server::Agents, session_client::SessionClient,
+        session_server::Session,
     },
     log::v1::EventOrHeartbeat,
 };
@@ -50,7 +51,7 @@ type Events = Pin<Box<dyn Stream<Item = Result<EventOrHeartbeat, Status>> + Send
 
 impl Replica {
     /// Checks the caller's right to the box and returns its log.
-    async fn log<T>(&self, request: &Request<T>) -> Result<LogId, Status> {
+    async fn log<T>(&self, request: &Request<T>) -> Result<(String, LogId), Status> {
         let caller = Caller::of(request.extensions());
         let headers = headers(request.metadata());
         let box_id = self.edge.authorise(&caller, &headers).await?;
@@ -58,7 +59,28 @@ impl Replica {
         let (_, row) = owner
             .map_err(|error| status::internal(&error))?
             .ok_or_else(|| no_such_box(&box_id))?;
-        row.box_log.parse().map_err(|_| no_such_box(&box_id))
+        let log = row.box_log.parse().map_err(|_| no_such_box(&box_id))?;
+        Ok((box_id, log))
+    }
+
+    /// Tells a key that the box has written, and that is on its way here, from one that nobody gave out.
+    async fn behind(&self, box_id: &str, key: &str, ahead: Status) -> Status {
+        let Some(channel) = self.edge.channels.get(box_id) else {
+            return ahead;
+        };
+        let mut client = SessionClient::new(channel.transport.clone());
+        let hello = client.hello(channel.sign(HelloRequest {}));
+        let hello = tokio::time::timeout(AT_LEAST, hello).await;
+        let pos = |key: &str| key.parse::<OffsetKey>().map_or(0, |key| key.pos);
+        match hello {
+            Ok(Ok(hello)) if pos(&hello.get_ref().offset_key) < pos(key) => ahead,
+            // The box has it, or does not answer at the moment and may have it.
+            _ => status::status(
+                Code::Unavailable,
+                "REPLICA_BEHIND",
+                "the box has written this, but it is not here yet; resume again",
+            ),
+        }
     }
 }
 
@@ -68,15 +90,22 @@ impl Session for Replica {
     type ExecStream = Pin<Box<dyn Stream<Item = Result<ExecResponse, Status>> + Send>>;
 
     async fn events(&self, request: Request<EventsRequest>) -> Result<Response<Events>, Status> {
-        let log = self.log(&request).await?;
+        let (box_id, log) = self.log(&request).await?;
         let request = request.into_inner();
+        let key = request.from_offset.clone();
         let selection = Selection {
             log,
             from: request.from_offset,
             streams: request.streams,
             follow: !request.no_follow,
         };
-        let events = stream::open(self.store.clone(), selection, self.stop.clone()).await?;
+        let opened = stream::open(self.store.clone(), selection, self.stop.clone()).await;
+        let events = match opened {
+            Err(ahead) if ahead.code() == Code::OutOfRange => {
+                return Err(self.behind(&box_id, &key, ahead).await);
+            }
+            opened => opened?,
+        };
         Ok(Response::new(Box::pin(events)))
     }
 
@@ -105,7 +134,7 @@ impl Agents for Replica {
         &self,
         request: Request<ListAgentsRequest>,
     ) -> Result<Response<ListAgentsResponse>, Status> {
-        let log = self.log(&request).await?;
+        let (_, log) = self.log(&request).await?;
         let agents = self
             .views
             .agents(log)
@@ -120,7 +149,7 @@ impl Agents for Replica {
         &self,
         request: Request<TranscriptRequest>,
     ) -> Result<Response<TranscriptPage>, Status> {
-        let log = self.log(&request).await?;
+        let (_, log) = self.log(&request).await?;
         let request = request.into_inner();
         if !request.at_least.is_empty() {
             let pos = stream::position(&*self.store, log, &request.at_least).await?;

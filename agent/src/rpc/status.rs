@@ -16,6 +16,10 @@ const RETRY_STOPPING: Duration = Duration::from_secs(2);
 /// When to ask again of a box that has too much to do.
 const RETRY_BUSY: Duration = Duration::from_millis(500);
 
+/// Callers' own words come back in errors, and errors travel in headers, of which the other side takes a
+/// few KiB: past that it gives up the whole connection, with everybody's calls on it.
+const TEXT_BYTES_MAX: usize = 400;
+
 /// Builds a status with a reason (upper case with underscores) and facts.
 pub(super) fn status(
     code: Code,
@@ -25,14 +29,14 @@ pub(super) fn status(
 ) -> Status {
     let facts: HashMap<String, String> = facts
         .iter()
-        .map(|(name, value)| ((*name).to_owned(), value.clone()))
+        .map(|(name, value)| ((*name).to_owned(), bounded(value.clone())))
         .collect();
     let details = ErrorDetails::with_error_info(reason, DOMAIN, facts);
-    Status::with_error_details(code, message, details)
+    Status::with_error_details(code, bounded(message.into()), details)
 }
 
 pub(super) fn bad_field(field: &str, problem: impl Into<String>) -> Status {
-    let problem = problem.into();
+    let problem = bounded(problem.into());
     let mut details = ErrorDetails::with_bad_request_violation(field, problem.clone());
     details.set_error_info(
         "BAD_FIELD",
@@ -46,10 +50,21 @@ pub(super) fn bad_field(field: &str, problem: impl Into<String>) -> Status {
     )
 }
 
+fn bounded(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        let end = (0..=TEXT_BYTES_MAX)
+            .rev()
+            .find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+    text
+}
+
 fn retry(code: Code, reason: &str, message: &str, after: Duration) -> Status {
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
     details.set_retry_info(Some(after));
-    Status::with_error_details(code, message, details)
+    Status::with_error_details(code, bounded(message.to_owned()), details)
 }
 
 pub(super) fn stopping() -> Status {
