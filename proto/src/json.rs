@@ -20,7 +20,9 @@ pub fn render(name: &str, bytes: &[u8]) -> Option<Value> {
         .use_proto_field_name(true)
         .stringify_64_bit_integers(false)
         .skip_default_fields(true);
-    message.serialize_with_options(serde_json::value::Serializer, &options).ok()
+    message
+        .serialize_with_options(serde_json::value::Serializer, &options)
+        .ok()
 }
 
 /// Renders a message of the type `M` whose full name is `name`.
