@@ -9,10 +9,10 @@ use cocoonbox_proto::agent::v1::{
     agents_server::AgentsServer, box_log_server::BoxLogServer, session_server::SessionServer,
 };
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpStream},
     time::{sleep, timeout},
 };
-use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::{StreamExt as _, wrappers::TcpListenerStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
 
@@ -148,7 +148,7 @@ pub async fn serve(
         .add_service(health_service)
         .add_optional_service(reflection)
         .serve_with_incoming_shutdown(
-            TcpListenerStream::new(listener),
+            TcpListenerStream::new(listener).map(at_once),
             stop_server.clone().cancelled_owned(),
         );
     tokio::pin!(server);
@@ -180,6 +180,14 @@ pub async fn serve(
     } else {
         Ok(())
     }
+}
+
+/// Sends small frames as they come. Held back until the other side has acknowledged the last one, the
+/// first output of a command would be 40 ms late.
+fn at_once(accepted: std::io::Result<TcpStream>) -> std::io::Result<TcpStream> {
+    let stream = accepted?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 async fn identity(
