@@ -14,6 +14,9 @@ use super::{
     stream::Frames,
 };
 
+/// HUP, INT, KILL and TERM.
+const ENDING: [i32; 4] = [1, 2, 9, 15];
+
 /// The two sides of the caller.
 pub(crate) struct Caller {
     pub(crate) input: Streaming<ExecRequest>,
@@ -45,11 +48,14 @@ pub(super) async fn run(mut task: Task, caller: Caller) {
         stderr: count(counts.stderr),
         ..exited
     };
+    let (interrupt, cancel) = (task.inner.interrupt.clone(), task.cancel.clone());
     task.end(exited.clone(), String::new()).await;
-    frames
-        .send(Ok(response(exec_response::Frame::Exited(exited))))
-        .await
-        .ok();
+    // A caller that reads nothing must not keep the box from going to sleep.
+    tokio::select! {
+        () = interrupt.cancelled() => {}
+        () = cancel.cancelled() => {}
+        sent = frames.send(Ok(response(exec_response::Frame::Exited(exited)))) => drop(sent.ok()),
+    }
 }
 
 async fn copy(
@@ -60,10 +66,17 @@ async fn copy(
 ) -> ExecExited {
     let start = task.spec.run_start(true);
     let interrupt = task.inner.interrupt.clone();
-    let mut run = match task.inner.toolhost.run(start).await {
+    let begun = tokio::select! {
+        () = interrupt.cancelled() => return ended(Reason::Interrupted),
+        () = task.cancel.cancelled() => return ended(Reason::Cancelled),
+        () = frames.closed() => return ended(Reason::Cancelled),
+        begun = task.inner.toolhost.run(start) => begun,
+    };
+    let mut run = match begun {
         Ok(run) => run,
         Err(status) => return not_started(&status),
     };
+    let mut waiting = None;
     let signals = run.input.clone();
     let feeding = feed(input, run.input);
     tokio::pin!(feeding);
@@ -78,8 +91,18 @@ async fn copy(
             () = task.cancel.cancelled() => return ended(Reason::Cancelled),
             () = frames.closed() => return ended(Reason::Cancelled),
             () = &mut feeding => {}
-            Some(signal) = task.signals.recv() => {
-                signals.send(RunInput { frame: Some(run_input::Frame::Signal(signal)) }).await.ok();
+            Some(signal) = task.signals.recv(), if waiting.is_none() => {
+                // Signals go the way of the input. One that is to end a command that does not read
+                // its input cannot get through: the tree is ended without it.
+                if signals.capacity() == 0 && ENDING.contains(&signal) {
+                    return ended(Reason::Cancelled);
+                }
+                waiting = Some(signal);
+            }
+            room = signals.reserve(), if waiting.is_some() => {
+                if let (Ok(room), Some(signal)) = (room, waiting.take()) {
+                    room.send(RunInput { frame: Some(run_input::Frame::Signal(signal)) });
+                }
             }
             read = read => {
                 let Some((permit, output)) = read else { return ended(Reason::Cancelled) };
