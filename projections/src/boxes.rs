@@ -98,7 +98,10 @@ impl Projection for Boxes {
         let key = row_key::key(&[&log.owner, id]);
         if matches!(payload, BoxEvent::Deleted(_)) {
             rows.delete(View::Boxes, &key)?;
-            rows.delete(View::BoxOwners, &row_key::part(id))?;
+            let owner: Option<String> = rows::get(rows, View::BoxOwners, &row_key::part(id))?;
+            if owner.as_ref() == Some(&log.owner) {
+                rows.delete(View::BoxOwners, &row_key::part(id))?;
+            }
             return Ok(());
         }
         let found: Option<BoxRow> = rows::get(rows, View::Boxes, &key)?;
@@ -114,7 +117,9 @@ impl Projection for Boxes {
         };
         row.offset_key = event.offset_key().to_string();
         rows::put(rows, View::Boxes, &key, &row)?;
-        if !known {
+        // A box belongs to whoever had its id first, whatever another account's log says.
+        let owner: Option<String> = rows::get(rows, View::BoxOwners, &row_key::part(id))?;
+        if !known && owner.is_none() {
             rows::put(rows, View::BoxOwners, &row_key::part(id), &log.owner)?;
         }
         Ok(())
