@@ -6,7 +6,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
 };
 
 use cocoonbox_commands::{directory, user};
@@ -14,6 +14,8 @@ use cocoonbox_events::{
     AppendError, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, LogKind, Meta, NewLog,
     OffsetKey, Payload, Store, StreamName, UserEvent, limits::PAGE_EVENTS_MAX,
 };
+
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     auth::{Caller, Denied},
@@ -28,6 +30,8 @@ pub struct Accounts {
     system: OnceLock<LogId>,
     /// Account logs by user. A user's log never changes, so this only grows.
     logs: RwLock<HashMap<String, LogId>>,
+    /// What is cancelled when a token is revoked, by token id.
+    live: Mutex<HashMap<String, CancellationToken>>,
 }
 
 /// A user as the logs have it.
@@ -76,6 +80,7 @@ impl Accounts {
             ids,
             system: OnceLock::new(),
             logs: RwLock::default(),
+            live: Mutex::default(),
         }
     }
 
@@ -229,7 +234,9 @@ impl Accounts {
         caller: &Caller,
     ) -> Result<Issued, AccountError> {
         let user_id = self.add(name, admin, command, caller).await?;
-        self.issue(&user_id, label, caller).await
+        // A repeated request gets another token under the same id; the one before opens nothing then.
+        let token_id = token_id(&CommandId::derive(command.as_bytes(), "token").to_string());
+        self.issue_as(&user_id, token_id, label, caller).await
     }
 
     /// Issues a token to a user.
@@ -239,7 +246,17 @@ impl Accounts {
         label: &str,
         caller: &Caller,
     ) -> Result<Issued, AccountError> {
-        let token_id = format!("t{}", &self.ids.draw().simple().to_string()[20..]);
+        let token_id = token_id(&self.ids.draw().simple().to_string());
+        self.issue_as(user_id, token_id, label, caller).await
+    }
+
+    async fn issue_as(
+        &self,
+        user_id: &str,
+        token_id: String,
+        label: &str,
+        caller: &Caller,
+    ) -> Result<Issued, AccountError> {
         let token = self.vault.issue(&token_id, user_id)?;
         let command = user::Command::IssueToken {
             token_id: token_id.clone(),
@@ -266,8 +283,22 @@ impl Accounts {
             token_id: token_id.to_owned(),
         };
         let executed = self.execute(user_id, &command, caller).await?;
+        let live = self
+            .live
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(token_id);
+        if let Some(live) = live {
+            live.cancel();
+        }
         self.vault.forget(token_id)?;
         Ok(executed.key)
+    }
+
+    /// Returns what is cancelled when this token is revoked.
+    pub fn revoked(&self, token_id: &str) -> CancellationToken {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.entry(token_id.to_owned()).or_default().clone()
     }
 
     async fn execute(
@@ -363,4 +394,9 @@ impl Accounts {
 
 fn digest(command: &impl std::fmt::Debug) -> [u8; 32] {
     *blake3::hash(format!("{command:?}").as_bytes()).as_bytes()
+}
+
+/// Names a token: short, and nothing of the token is in it.
+fn token_id(drawn: &str) -> String {
+    format!("t{}", &drawn[20..])
 }

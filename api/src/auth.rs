@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
+    body::Body,
     extract::{Request, State},
     middleware::Next,
     response::Response,
@@ -11,7 +12,7 @@ use cocoonbox_proto::log::v1::{Actor, actor};
 use http::Extensions;
 use tonic::{Code, Status};
 
-use crate::{accounts::Accounts, status};
+use crate::{accounts::Accounts, revocable::Revocable, status};
 
 /// Whoever sent a request, as far as the edge could tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,8 +61,16 @@ pub async fn identify(
         None if host => Caller::Host,
         None => Caller::Nobody(Denied::NoToken),
     };
+    let revoked = match &caller {
+        Caller::User { token_id, .. } => Some(accounts.revoked(token_id)),
+        Caller::Host | Caller::Nobody(_) => None,
+    };
     request.extensions_mut().insert(caller);
-    next.run(request).await
+    let answer = next.run(request).await;
+    match revoked {
+        Some(revoked) => answer.map(|body| Body::new(Revocable::new(body, revoked))),
+        None => answer,
+    }
 }
 
 impl Caller {

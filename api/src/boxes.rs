@@ -78,7 +78,9 @@ impl boxes_server::Boxes for Boxes {
         let log = self.log(&user)?;
         self.catch_up(log).await?;
         let rows = self.views.boxes(&user).await.map_err(view)?;
-        let derived = |step| CommandId::derive(command.as_bytes(), step);
+        // With the account in it: the command id is the caller's choice, and may be another's.
+        let seed = [log.as_bytes().as_slice(), command.as_bytes()].concat();
+        let derived = |step| CommandId::derive(&seed, step);
         let box_id = if request.box_id.is_empty() {
             let name = if request.name.is_empty() {
                 NAME_DEFAULT
@@ -160,13 +162,9 @@ impl boxes_server::Boxes for Boxes {
         let log = self.log(&user)?;
         let from = &request.get_ref().from_offset;
         let seen = stream::position(&*self.store, log, from).await?;
-        let known = if from.is_empty() {
-            None
-        } else {
-            Some(self.snapshot(&user).await?.0.boxes)
-        };
-        // With an offset that is already past the last change the first list waits for a change.
-        let known = known.filter(|boxes| boxes.iter().all(|b| position_of(b) <= seen));
+        let (list, pos) = self.snapshot(&user).await?;
+        // A client that has seen everything waits for a change; any other gets the list at once.
+        let known = (!from.is_empty() && pos <= seen).then_some(list.boxes);
         let watcher = Watcher {
             boxes: self.reader(),
             user,
@@ -453,12 +451,6 @@ fn complete(mut row: BoxMessage, promises: machine::Promises, image: &str) -> Bo
         },
     });
     row
-}
-
-fn position_of(row: &BoxMessage) -> u64 {
-    row.offset_key
-        .parse::<OffsetKey>()
-        .map_or(u64::MAX, |key| key.pos)
 }
 
 fn operation_id(command: CommandId) -> String {

@@ -11,6 +11,7 @@ use std::{
 use cocoonbox_events::{Clock, LogId};
 use cocoonbox_machines::{BoxId, Machines, WakeId};
 use hyper_util::rt::TokioIo;
+use tokio::sync::watch;
 use tonic::transport::{Endpoint, Uri};
 
 use crate::credential::Signer;
@@ -33,6 +34,8 @@ pub struct BoxChannel {
     pub log: LogId,
     /// HTTP/2 to the agent; reconnects by itself within the same life of the box.
     pub transport: tonic::transport::Channel,
+    /// Why the box's log is not copied any more; empty while it is.
+    pub fault: watch::Sender<String>,
     signer: Arc<Signer>,
     clock: Arc<dyn Clock>,
 }
@@ -83,6 +86,7 @@ impl BoxChannel {
             wake_id: life.wake_id.clone(),
             log: life.log,
             transport,
+            fault: watch::Sender::default(),
             signer,
             clock,
         }

@@ -14,6 +14,7 @@ pub mod edge;
 pub mod gateway;
 pub mod lifecycle;
 pub mod replica;
+pub mod revocable;
 pub mod server;
 pub mod session;
 pub mod status;

@@ -47,7 +47,7 @@ pub struct Context {
 pub struct Lifecycle {
     context: Arc<Context>,
     cursors: HashMap<LogId, u64>,
-    workers: HashMap<String, Arc<Notify>>,
+    workers: HashMap<(LogId, String), Arc<Notify>>,
     tracker: TaskTracker,
 }
 
@@ -116,7 +116,7 @@ impl Lifecycle {
         let tracker = &self.tracker;
         let bell = self
             .workers
-            .entry(stream.id().to_owned())
+            .entry((account, stream.id().to_owned()))
             .or_insert_with(|| {
                 let bell = Arc::new(Notify::new());
                 let fold = Fold::new(account, stream.clone());
@@ -140,9 +140,21 @@ impl Lifecycle {
         if machines.is_empty() {
             return;
         }
-        let boxes = self.fold_all().await;
+        // What cannot be read is not an orphan: its disks are somebody's.
+        let boxes = match self.fold_all().await {
+            Ok(boxes) => boxes,
+            Err(error) => {
+                tracing::error!(%error, "account logs cannot be read; orphans stay");
+                return;
+            }
+        };
         for machine in machines {
-            let phase = boxes.get(machine.box_id.as_str()).map(|state| &state.phase);
+            let known = boxes.get(machine.box_id.as_str());
+            let phase = match known {
+                Some(None) => continue,
+                Some(Some(phase)) => Some(phase),
+                None => None,
+            };
             let outcome = match phase {
                 None | Some(boxes::Phase::Absent | boxes::Phase::Deleted) => {
                     self.context.machines.delete(&machine.box_id).await
@@ -163,23 +175,19 @@ impl Lifecycle {
         }
     }
 
-    async fn fold_all(&self) -> HashMap<String, boxes::State> {
+    /// Returns the phase of every box that any account log names; `None` where it cannot be told.
+    async fn fold_all(&self) -> Result<HashMap<String, Option<boxes::Phase>>, ReadError> {
+        let store = &*self.context.store;
         let mut found = HashMap::new();
-        for log in self
-            .context
-            .store
+        for log in store
             .logs()
             .into_iter()
-            .filter(|l| l.kind == LogKind::Account)
+            .filter(|log| log.kind == LogKind::Account)
         {
             let mut after = 0;
             let mut streams = HashSet::new();
-            while let Ok(page) = self
-                .context
-                .store
-                .read(log.id, after, limits::PAGE_EVENTS_MAX)
-                .await
-            {
+            loop {
+                let page = store.read(log.id, after, limits::PAGE_EVENTS_MAX).await?;
                 let Some(last) = page.events.last() else {
                     break;
                 };
@@ -190,13 +198,21 @@ impl Lifecycle {
             for stream in streams {
                 let id = stream.id().to_owned();
                 let mut fold = Fold::<boxes::State>::new(log.id, stream);
-                match fold.refresh(&*self.context.store).await {
-                    Ok(()) => drop(found.insert(id, fold.state)),
-                    Err(error) => tracing::error!(box_id = id, %error, "box cannot be folded"),
+                let phase = match fold.refresh(store).await {
+                    Ok(()) => Some(fold.state.phase),
+                    Err(error) => {
+                        tracing::error!(box_id = id, %error, "box cannot be folded");
+                        None
+                    }
+                };
+                // Named by two logs: nobody's orphan.
+                let twice = found.insert(id.clone(), phase).is_some();
+                if twice {
+                    found.insert(id, None);
                 }
             }
         }
-        found
+        Ok(found)
     }
 }
 

@@ -11,6 +11,7 @@ use cocoonbox_proto::{
     log::v1::{RecordedBatch, Tail},
 };
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 
 use crate::channel::BoxChannel;
 
@@ -43,25 +44,32 @@ pub async fn run(store: Arc<dyn Store>, channel: BoxChannel, stop: CancellationT
             outcome = follow(&*store, &channel, &mut pause) => outcome,
         };
         match outcome {
+            // The box lost events that were copied before: its disk went back.
+            Err(ReplicationError::Broken(status)) if status.code() == Code::OutOfRange => {
+                return give_up(&channel, &ReplicationError::Broken(status));
+            }
             Ok(()) | Err(ReplicationError::Broken(_)) => {}
             Err(ReplicationError::Replica(ReplicaError::Store(error))) if error.is_retryable() => {
                 tracing::warn!(box_id = channel.box_id, %error, "replica is behind");
             }
-            Err(error) => {
-                let error = crate::status::describe(&error);
-                tracing::error!(
-                    box_id = channel.box_id,
-                    error,
-                    "replication of a box log stopped"
-                );
-                return;
-            }
+            Err(error) => return give_up(&channel, &error),
         }
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => pause = (pause * 2).min(RETRY_MAX),
         }
     }
+}
+
+/// Says it to the operator and to everyone who follows the box's log.
+fn give_up(channel: &BoxChannel, error: &ReplicationError) {
+    let error = crate::status::describe(error);
+    tracing::error!(
+        box_id = channel.box_id,
+        error,
+        "replication of a box log stopped"
+    );
+    channel.fault.send_replace(error);
 }
 
 async fn follow(

@@ -68,6 +68,9 @@ impl Replica {
         let Some(channel) = self.edge.channels.get(box_id) else {
             return ahead;
         };
+        if !channel.fault.borrow().is_empty() {
+            return ahead;
+        }
         let mut client = SessionClient::new(channel.transport.clone());
         let hello = client.hello(channel.sign(HelloRequest {}));
         let hello = tokio::time::timeout(AT_LEAST, hello).await;
@@ -93,11 +96,13 @@ impl Session for Replica {
         let (box_id, log) = self.log(&request).await?;
         let request = request.into_inner();
         let key = request.from_offset.clone();
+        let channel = self.edge.channels.get(&box_id);
         let selection = Selection {
             log,
             from: request.from_offset,
             streams: request.streams,
             follow: !request.no_follow,
+            fault: channel.as_ref().map(|channel| channel.fault.subscribe()),
         };
         let opened = stream::open(self.store.clone(), selection, self.stop.clone()).await;
         let events = match opened {

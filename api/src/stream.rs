@@ -8,7 +8,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use cocoonbox_events::{Kind, LogId, OffsetKey, Recorded, Store};
 use cocoonbox_proto::log::v1::{Event, EventOrHeartbeat, Heartbeat, event_or_heartbeat::Item};
 use futures::Stream;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -33,6 +33,8 @@ pub struct Selection {
     /// Stream name prefixes; empty = all.
     pub streams: Vec<String>,
     pub follow: bool,
+    /// Says why no more events will come; empty as long as they may.
+    pub fault: Option<watch::Receiver<String>>,
 }
 
 struct Cursor {
@@ -42,6 +44,8 @@ struct Cursor {
     after: u64,
     skipped: u64,
     ready: VecDeque<EventOrHeartbeat>,
+    /// A client hears something by then.
+    heard_by: Instant,
     stop: CancellationToken,
 }
 
@@ -60,6 +64,7 @@ pub async fn open(
         after,
         skipped: 0,
         ready: VecDeque::new(),
+        heard_by: Instant::now() + HEARTBEAT,
         stop,
     };
     Ok(futures::stream::unfold(Some(cursor), |cursor| async {
@@ -96,7 +101,11 @@ impl Cursor {
     async fn next(&mut self) -> Result<Option<EventOrHeartbeat>, Status> {
         loop {
             if let Some(item) = self.ready.pop_front() {
+                self.heard_by = Instant::now() + HEARTBEAT;
                 return Ok(Some(item));
+            }
+            if self.skipped >= SKIPPED_MAX || Instant::now() >= self.heard_by {
+                return self.heartbeat().await.map(Some);
             }
             self.bell.mark_unchanged();
             let read = self
@@ -108,13 +117,12 @@ impl Cursor {
                 if !self.selection.follow {
                     return Ok(None);
                 }
+                let fault = faulty(&mut self.selection.fault);
                 tokio::select! {
                     () = self.stop.cancelled() => return Err(stopping()),
-                    rung = tokio::time::timeout(HEARTBEAT, self.bell.changed()) => {
-                        if rung.is_err() {
-                            return self.heartbeat().await.map(Some);
-                        }
-                    }
+                    status = fault => return Err(status),
+                    // Rung or not: the log is looked at again, or the client hears where it is.
+                    _ = tokio::time::timeout_at(self.heard_by, self.bell.changed()) => {}
                 }
                 continue;
             };
@@ -125,14 +133,10 @@ impl Cursor {
                 .filter(|e| self.wants(e))
                 .map(item)
                 .collect();
-            self.ready.extend(wanted);
-            if self.ready.is_empty() {
+            if wanted.is_empty() {
                 self.skipped += page.events.len() as u64;
             }
-            if self.skipped >= SKIPPED_MAX {
-                self.skipped = 0;
-                return self.heartbeat().await.map(Some);
-            }
+            self.ready.extend(wanted);
         }
     }
 
@@ -144,7 +148,9 @@ impl Cursor {
                 .any(|s| event.stream.as_str().starts_with(s.as_str()))
     }
 
-    async fn heartbeat(&self) -> Result<EventOrHeartbeat, Status> {
+    async fn heartbeat(&mut self) -> Result<EventOrHeartbeat, Status> {
+        self.skipped = 0;
+        self.heard_by = Instant::now() + HEARTBEAT;
         let chain = self.store.chain_at(self.selection.log, self.after).await;
         let chain = chain.map_err(status::from_read)?;
         let offset_key = OffsetKey::new(self.selection.log, self.after, chain).to_string();
@@ -156,6 +162,21 @@ impl Cursor {
             item: Some(Item::Heartbeat(heartbeat)),
         })
     }
+}
+
+/// Ends with the reason once no more events will come.
+async fn faulty(fault: &mut Option<watch::Receiver<String>>) -> Status {
+    if let Some(fault) = fault
+        && let Ok(reason) = fault.wait_for(|reason| !reason.is_empty()).await
+    {
+        return status::with(
+            tonic::Code::DataLoss,
+            "REPLICATION_STOPPED",
+            "the box's log does not go on from what was copied of it; the operator has to look",
+            &[("cause", &reason)],
+        );
+    }
+    std::future::pending().await
 }
 
 /// Tells clients that the api goes down: a broken stream is resumed, an ended one is believed.

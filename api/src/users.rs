@@ -152,6 +152,7 @@ impl users_server::Users for Users {
             from: request.from_offset,
             streams: request.streams,
             follow: !request.no_follow,
+            fault: None,
         };
         let events = stream::open(self.store.clone(), selection, self.stop.clone()).await?;
         Ok(Response::new(Box::pin(events)))

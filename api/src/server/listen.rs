@@ -1,6 +1,6 @@
 //! Connections: HTTP/2 with prior knowledge (and HTTP/1 for probes) over TCP and the unix socket.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::{Router, extract::Request, middleware::Next, response::Response};
 use hyper_util::{
@@ -11,6 +11,7 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener, UnixStream},
+    sync::Semaphore,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::Code;
@@ -22,6 +23,11 @@ use crate::{auth::HostConnection, status};
 const GRACE: Duration = Duration::from_secs(3);
 /// Accept errors (out of descriptors) pass; spinning on them does not help.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections at once; further ones wait to be accepted. Below the usual limit of open files, since boxes'
+/// own connections need some.
+const CONNECTIONS_MAX: usize = 4_096;
+/// From an accepted connection to its first byte.
+const FIRST_WORD: Duration = Duration::from_secs(10);
 /// Calls of one connection at once.
 const STREAMS_MAX: u32 = 2_000;
 /// A client that reads one call slowly holds up at most this much, and its other calls not at all.
@@ -34,15 +40,28 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Serves TCP connections until stopped.
 pub(super) async fn tcp(listener: TcpListener, router: Router, stop: CancellationToken) {
     let connections = TaskTracker::new();
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            accepted = async {
+                let place = places.clone().acquire_owned().await;
+                (listener.accept().await, place)
+            } => accepted,
         };
+        let (accepted, place) = accepted;
         match accepted {
             Ok((stream, _)) => {
                 drop(stream.set_nodelay(true));
-                connections.spawn(serve(stream, router.clone(), stop.clone()));
+                let (router, stop) = (router.clone(), stop.clone());
+                connections.spawn(async move {
+                    let _place = place;
+                    // Nothing times a connection on which nothing was said.
+                    let spoke = tokio::time::timeout(FIRST_WORD, stream.peek(&mut [0])).await;
+                    if matches!(spoke, Ok(Ok(1..))) {
+                        serve(stream, router, stop).await;
+                    }
+                });
             }
             Err(error) => refuse(&error).await,
         }

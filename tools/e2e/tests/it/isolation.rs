@@ -354,6 +354,81 @@ fn somebody_elses_box_and_no_box_are_answered_alike() {
 }
 
 #[test]
+fn a_command_id_of_somebody_else_makes_a_box_of_ones_own() {
+    run(async {
+        let installation = SHARED.get().await;
+        let ada = installation.user("ada-command").await;
+        let bob = installation.user("bob-command").await;
+        let request = || control::EnsureRequest {
+            name: "same".into(),
+            command_id: "00000000-0000-4000-8000-000000000001".into(),
+            ..Default::default()
+        };
+        let of_ada = ada
+            .boxes()
+            .ensure(request())
+            .await
+            .expect("ada's")
+            .into_inner();
+        let of_bob = bob
+            .boxes()
+            .ensure(request())
+            .await
+            .expect("bob's")
+            .into_inner();
+        assert_ne!(of_ada.id, of_bob.id);
+        assert_ne!(of_ada.log_id, of_bob.log_id);
+        let again = ada
+            .boxes()
+            .ensure(request())
+            .await
+            .expect("the same again")
+            .into_inner();
+        assert_eq!(of_ada.id, again.id);
+    });
+}
+
+#[test]
+fn a_revoked_token_ends_its_streams() {
+    run(async {
+        let installation = SHARED.get().await;
+        let ada = installation.user("ada-revoked").await;
+        let label = control::IssueTokenRequest {
+            label: "thief".into(),
+        };
+        let issued = ada
+            .users()
+            .issue_token(label)
+            .await
+            .expect("issued")
+            .into_inner();
+        let token_id = issued.token_id.clone();
+        let thief = User::new(issued, installation.channel());
+        let mut stolen = Events::of_account(&thief, "", &[]);
+        stolen.next_of("user.token_issued").await;
+        let mut raw = thief
+            .users()
+            .events(control::AccountEventsRequest::default())
+            .await
+            .expect("opened")
+            .into_inner();
+        raw.message().await.expect("read").expect("an event");
+        ada.users()
+            .revoke_token(RevokeTokenRequest { token_id })
+            .await
+            .expect("revoked");
+        loop {
+            match tokio::time::timeout(std::time::Duration::from_secs(20), raw.message()).await {
+                Ok(Ok(Some(_))) => {}
+                Ok(Ok(None)) => panic!("the stream ended as if it were whole"),
+                Ok(Err(_)) => break,
+                Err(_) => panic!("the stream goes on"),
+            }
+        }
+    });
+}
+
+#[test]
 fn every_method_wants_a_token_that_lives() {
     run(async {
         let installation = SHARED.get().await;
