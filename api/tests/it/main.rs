@@ -7,3 +7,4 @@
 
 mod door;
 mod gateway;
+mod orphans;
