@@ -70,7 +70,7 @@ impl Projection for Boxes {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn views(&self) -> &'static [View] {
@@ -98,10 +98,7 @@ impl Projection for Boxes {
         let key = row_key::key(&[&log.owner, id]);
         if matches!(payload, BoxEvent::Deleted(_)) {
             rows.delete(View::Boxes, &key)?;
-            let owner: Option<String> = rows::get(rows, View::BoxOwners, &row_key::part(id))?;
-            if owner.as_ref() == Some(&log.owner) {
-                rows.delete(View::BoxOwners, &row_key::part(id))?;
-            }
+            rows.delete(View::BoxOwners, &owner_key(id, &log.owner))?;
             return Ok(());
         }
         let found: Option<BoxRow> = rows::get(rows, View::Boxes, &key)?;
@@ -117,10 +114,13 @@ impl Projection for Boxes {
         };
         row.offset_key = event.offset_key().to_string();
         rows::put(rows, View::Boxes, &key, &row)?;
-        // A box belongs to whoever had its id first, whatever another account's log says.
-        let owner: Option<String> = rows::get(rows, View::BoxOwners, &row_key::part(id))?;
-        if !known && owner.is_none() {
-            rows::put(rows, View::BoxOwners, &row_key::part(id), &log.owner)?;
+        if !known {
+            rows::put(
+                rows,
+                View::BoxOwners,
+                &owner_key(id, &log.owner),
+                &log.owner,
+            )?;
         }
         Ok(())
     }
@@ -132,10 +132,16 @@ impl Projection for Boxes {
     fn clear(&self, rows: &mut dyn Rows, log: &LogInfo) -> Result<(), rows::Error> {
         let all = row_key::prefix(&[&log.owner]);
         for (_, row) in rows::scan_all::<BoxRow>(rows, View::Boxes, &all)? {
-            rows.delete(View::BoxOwners, &row_key::part(&row.id))?;
+            rows.delete(View::BoxOwners, &owner_key(&row.id, &log.owner))?;
         }
         rows.delete_prefix(View::Boxes, &all)
     }
+}
+
+/// The row by which a box's owner is found. With the owner in it, no account's log touches another's row, in
+/// whatever order logs are read.
+fn owner_key(id: &str, owner: &str) -> String {
+    row_key::key(&[id, owner])
 }
 
 /// Moves a box one event on; `None` if the event is no change of the box.

@@ -30,16 +30,16 @@ impl Views {
             .await
     }
 
-    /// Returns a box with the id of the user it belongs to.
+    /// Returns a box with the id of the user it belongs to. A box that two accounts claim is nobody's.
     pub async fn box_owner(&self, id: &str) -> Result<Option<(String, BoxRow)>, ViewsError> {
         let id = id.to_owned();
         self.read(move |rows| {
-            let owner: Option<String> = rows::get(rows, View::BoxOwners, &row_key::part(&id))?;
-            let Some(owner) = owner else {
+            let claims = rows::scan_all::<String>(rows, View::BoxOwners, &row_key::prefix(&[&id]))?;
+            let [(_, owner)] = claims.as_slice() else {
                 return Ok(None);
             };
-            let row = rows::get(rows, View::Boxes, &row_key::key(&[&owner, &id]))?;
-            Ok(row.map(|row| (owner, row)))
+            let row = rows::get(rows, View::Boxes, &row_key::key(&[owner, &id]))?;
+            Ok(row.map(|row| (owner.clone(), row)))
         })
         .await
     }

@@ -1,4 +1,4 @@
-use cocoonbox_events::{BoxEvent as B, UserEvent};
+use cocoonbox_events::{BoxEvent as B, LogKind, UserEvent};
 use cocoonbox_projections::OperationEventRow;
 use cocoonbox_proto::{
     control::v1::{Phase, State},
@@ -162,6 +162,25 @@ async fn a_box_from_its_start_to_its_end() {
     );
     assert!(world.settle().await.is_equal());
     world.stop().await;
+}
+
+#[tokio::test]
+async fn a_box_that_two_accounts_claim_is_nobodys_until_one_lets_go() {
+    let world = World::new();
+    let (ada, eve) = (
+        world.account().await,
+        world.open(LogKind::Account, "eve").await,
+    );
+    world.write_box(ada, "b1", created("main")).await;
+    let key = world.write_box(eve, "b1", created("main")).await;
+    world.seen(&key).await;
+    assert!(world.views.box_owner("b1").await.unwrap().is_none());
+    let deleted = B::Deleted(BoxDeleted {
+        operation_id: op("op1"),
+    });
+    let key = world.write_box(eve, "b1", deleted).await;
+    world.seen(&key).await;
+    assert_eq!(world.views.box_owner("b1").await.unwrap().unwrap().0, USER);
 }
 
 #[tokio::test]
