@@ -33,8 +33,6 @@ use crate::{
     users::command_id,
 };
 
-/// How long a read waits for the views to have seen a position. They are milliseconds behind, or down.
-const AT_LEAST: Duration = Duration::from_secs(2);
 const NAME_DEFAULT: &str = "main";
 /// Steps of an operation read at once; an operation has about three.
 const STEPS_PAGE: usize = 64;
@@ -256,9 +254,9 @@ impl Boxes {
             .execute(log, &request.box_id, &make(command), command, &caller)
             .await?;
         self.views
-            .at_least(&key, AT_LEAST)
+            .at_least(&key, stream::AT_LEAST)
             .await
-            .map_err(|_| behind())?;
+            .map_err(|_| stream::behind())?;
         let row = self
             .views
             .operation(&user, &operation_id(command))
@@ -327,9 +325,9 @@ impl Boxes {
 
     async fn answer(&self, user: &str, id: &str, key: OffsetKey) -> Result<BoxMessage, Status> {
         self.views
-            .at_least(&key, AT_LEAST)
+            .at_least(&key, stream::AT_LEAST)
             .await
-            .map_err(|_| behind())?;
+            .map_err(|_| stream::behind())?;
         let row = self.views.box_(user, id).await.map_err(view)?;
         row.map(|row| self.complete(row.into()))
             .ok_or_else(|| no_such_box(id))
@@ -340,9 +338,9 @@ impl Boxes {
         let tail = self.store.tail(log).map_err(status::from_read)?;
         let key = OffsetKey::new(log, tail.pos, tail.chain);
         self.views
-            .at_least(&key, AT_LEAST)
+            .at_least(&key, stream::AT_LEAST)
             .await
-            .map_err(|_| behind())
+            .map_err(|_| stream::behind())
     }
 
     async fn at_least(&self, user: &str, key: &str) -> Result<(), Status> {
@@ -350,17 +348,7 @@ impl Boxes {
             return Ok(());
         }
         let log = self.log(user)?;
-        let pos = stream::position(&*self.store, log, key).await?;
-        let chain = self
-            .store
-            .chain_at(log, pos)
-            .await
-            .map_err(status::from_read)?;
-        let reached = self
-            .views
-            .at_least(&OffsetKey::new(log, pos, chain), AT_LEAST)
-            .await;
-        reached.map_err(|_| behind())
+        stream::seen(&*self.store, &self.views, log, key).await
     }
 
     async fn snapshot(&self, user: &str) -> Result<(ListBoxesResponse, u64), Status> {
@@ -455,14 +443,6 @@ fn complete(mut row: BoxMessage, promises: machine::Promises, image: &str) -> Bo
 
 fn operation_id(command: CommandId) -> String {
     format!("op-{command}")
-}
-
-fn behind() -> Status {
-    status::status(
-        Code::Unavailable,
-        "VIEWS_BEHIND",
-        "what you asked for is written, but not yet to be read; read again with its offset key",
-    )
 }
 
 fn view(error: ViewsError) -> Status {

@@ -35,7 +35,8 @@ pub const SERVED_HERE: [&str; 3] = [
     "/cocoonbox.agent.v1.Agents/List",
     "/cocoonbox.agent.v1.Agents/Transcript",
 ];
-const AT_LEAST: Duration = Duration::from_secs(2);
+/// For a box to say how far its log is.
+const HELLO: Duration = Duration::from_secs(2);
 const AGENT_DEFAULT: &str = "main";
 
 /// Reads replicas.
@@ -73,7 +74,7 @@ impl Replica {
         }
         let mut client = SessionClient::new(channel.transport.clone());
         let hello = client.hello(channel.sign(HelloRequest {}));
-        let hello = tokio::time::timeout(AT_LEAST, hello).await;
+        let hello = tokio::time::timeout(HELLO, hello).await;
         let pos = |key: &str| key.parse::<OffsetKey>().map_or(0, |key| key.pos);
         match hello {
             Ok(Ok(hello)) if pos(&hello.get_ref().offset_key) < pos(key) => ahead,
@@ -157,23 +158,7 @@ impl Agents for Replica {
         let (_, log) = self.log(&request).await?;
         let request = request.into_inner();
         if !request.at_least.is_empty() {
-            let pos = stream::position(&*self.store, log, &request.at_least).await?;
-            let chain = self
-                .store
-                .chain_at(log, pos)
-                .await
-                .map_err(status::from_read)?;
-            let reached = self
-                .views
-                .at_least(&OffsetKey::new(log, pos, chain), AT_LEAST)
-                .await;
-            reached.map_err(|_| {
-                status::status(
-                    Code::Unavailable,
-                    "VIEWS_BEHIND",
-                    "not yet there; read again",
-                )
-            })?;
+            stream::seen(&*self.store, &self.views, log, &request.at_least).await?;
         }
         let agent = if request.agent_id.is_empty() {
             AGENT_DEFAULT

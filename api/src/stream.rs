@@ -6,6 +6,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use cocoonbox_events::{Kind, LogId, OffsetKey, Recorded, Store};
+use cocoonbox_projections::Views;
 use cocoonbox_proto::log::v1::{Event, EventOrHeartbeat, Heartbeat, event_or_heartbeat::Item};
 use futures::Stream;
 use tokio::{sync::watch, time::Instant};
@@ -23,6 +24,9 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 const SKIPPED_MAX: u64 = 10_000;
 /// How long a key ahead of the log is waited for: a box's log arrives a moment after the box's answer.
 const AHEAD_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a read waits for the views to have seen a position. They are milliseconds behind, or down.
+pub const AT_LEAST: Duration = Duration::from_secs(2);
 
 /// What a client wants to see.
 #[derive(Clone, Debug)]
@@ -95,6 +99,25 @@ pub async fn position(store: &dyn Store, log: LogId, key: &str) -> Result<u64, S
     let reached = bell.wait_for(|tail| *tail >= key.pos);
     drop(tokio::time::timeout(AHEAD_WAIT, reached).await);
     store.resume(&key).await.map_err(status::from_read)
+}
+
+/// Waits until the views have seen what is at `key`: reading what one has written.
+pub async fn seen(store: &dyn Store, views: &Views, log: LogId, key: &str) -> Result<(), Status> {
+    let pos = position(store, log, key).await?;
+    let chain = store.chain_at(log, pos).await.map_err(status::from_read)?;
+    let reached = views
+        .at_least(&OffsetKey::new(log, pos, chain), AT_LEAST)
+        .await;
+    reached.map_err(|_| behind())
+}
+
+/// Says that what was asked for is written, but not in the views.
+pub fn behind() -> Status {
+    status::status(
+        tonic::Code::Unavailable,
+        "VIEWS_BEHIND",
+        "what you asked for is written, but not yet to be read; read again with its offset key",
+    )
 }
 
 impl Cursor {

@@ -6,12 +6,12 @@ use anyhow::{Context, bail};
 use cocoonbox_proto::{
     agent::v1::session_client::SessionClient,
     control::v1::{
-        BoxRef, EnsureRequest, Flavor, Phase, WatchRequest, boxes_client::BoxesClient,
+        BoxRef, EnsureRequest, Flavor, Operation, Phase, WatchRequest, boxes_client::BoxesClient,
         users_client::UsersClient,
     },
 };
 use tonic::{
-    Request, Status,
+    Request, Response, Status,
     metadata::{Ascii, MetadataValue},
     service::{Interceptor, interceptor::InterceptedService},
     transport::{Channel, Endpoint},
@@ -114,33 +114,24 @@ impl Api {
     }
 
     pub(crate) async fn hibernate(&self, id: &str) -> anyhow::Result<Duration> {
-        let start = Instant::now();
-        let request = BoxRef {
-            box_id: id.to_owned(),
-            command_id: String::new(),
-        };
-        let operation = self
-            .boxes()
-            .hibernate(request)
+        let mut boxes = self.boxes();
+        self.timed("Hibernate", boxes.hibernate(reference(id)))
             .await
-            .context("Hibernate")?
-            .into_inner();
-        self.wait(&operation.id).await?;
-        Ok(start.elapsed())
     }
 
     pub(crate) async fn delete(&self, id: &str) -> anyhow::Result<Duration> {
+        let mut boxes = self.boxes();
+        self.timed("Delete", boxes.delete(reference(id))).await
+    }
+
+    /// Makes a call and waits until its operation is done.
+    async fn timed(
+        &self,
+        name: &'static str,
+        call: impl Future<Output = Result<Response<Operation>, Status>>,
+    ) -> anyhow::Result<Duration> {
         let start = Instant::now();
-        let request = BoxRef {
-            box_id: id.to_owned(),
-            command_id: String::new(),
-        };
-        let operation = self
-            .boxes()
-            .delete(request)
-            .await
-            .context("Delete")?
-            .into_inner();
+        let operation = call.await.context(name)?.into_inner();
         self.wait(&operation.id).await?;
         Ok(start.elapsed())
     }
@@ -173,5 +164,12 @@ impl Api {
         tokio::time::timeout(OPERATION_TIMEOUT, following)
             .await
             .context("the operation takes too long")?
+    }
+}
+
+fn reference(id: &str) -> BoxRef {
+    BoxRef {
+        box_id: id.to_owned(),
+        ..BoxRef::default()
     }
 }
