@@ -98,8 +98,7 @@ impl Runner {
     /// Reads the checkpoints. Projections that have seen a log which is not there any more are
     /// dropped as a whole: which of their rows came from it cannot be told without its owner.
     async fn load(&mut self) -> Result<(), RunError> {
-        let logs: Vec<LogId> = self.store.logs().iter().map(|log| log.id).collect();
-        self.standings = Standings::load(&self.views, &logs).await?;
+        self.standings = Standings::load(&self.views, &self.store).await?;
         self.views.ring();
         Ok(())
     }

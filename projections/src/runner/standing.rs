@@ -1,6 +1,9 @@
 //! Where each projection stands in each log, as this runner believes it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
 
 use cocoonbox_events::{LogId, LogInfo, Store};
 
@@ -26,15 +29,17 @@ pub(super) struct Standings {
 }
 
 impl Standings {
-    /// Reads every checkpoint, after dropping projections that saw a log which is not in `logs`.
-    pub(super) async fn load(views: &Views, logs: &[LogId]) -> Result<Self, ViewsError> {
-        let known: HashSet<LogId> = logs.iter().copied().collect();
-        let of = views.clone();
+    /// Reads every checkpoint, after dropping projections that saw a log which the store does not have.
+    pub(super) async fn load(views: &Views, store: &Arc<dyn Store>) -> Result<Self, ViewsError> {
+        let (of, store) = (views.clone(), store.clone());
         let checkpoints = views
             .blocking(move |database| {
                 database.write(|connection| {
                     let tx = connection.transaction()?;
                     let all = Checkpoint::load_all(&tx)?;
+                    // In this order: a log has been there before it has a checkpoint. The other way
+                    // round, one that another runner has just met would pass for lost.
+                    let known: HashSet<LogId> = store.logs().iter().map(|log| log.id).collect();
                     let lost: HashSet<&str> = all
                         .iter()
                         .filter(|checkpoint| !known.contains(&checkpoint.log))
