@@ -139,7 +139,8 @@ impl Runner {
             let is_at_tail = pos == log.tail.pos;
             let chain = if is_at_tail {
                 log.tail.chain
-            } else if pos < log.tail.pos {
+            } else if pos <= self.tail(log.id)? {
+                // Asked anew: another runner may have moved past the tail that we were told of.
                 self.chain_at(log.id, pos).await?
             } else {
                 // The log is shorter than it was: no link fits.
@@ -229,6 +230,12 @@ impl Runner {
             chain,
             erased_to: erased_to.max(log.tail.pos),
         })
+    }
+
+    fn tail(&self, log: LogId) -> Result<u64, RunError> {
+        let tail = self.store.tail(log);
+        tail.map(|tail| tail.pos)
+            .map_err(|source| RunError::Read { log, source })
     }
 
     async fn chain_at(&self, log: LogId, pos: u64) -> Result<ChainHash, RunError> {
