@@ -1,0 +1,345 @@
+//! Giving files back: beneath one folder, through no symbolic link, over nothing that is not kept.
+
+mod file;
+mod folder;
+mod links;
+
+use std::{
+    os::fd::AsFd as _,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, sync_channel},
+    },
+    thread,
+};
+
+use rustix::fs::{self, Mode, OFlags};
+
+use crate::{
+    cursor::Cursor,
+    entry::{Entry, Node},
+    error::Error,
+    reader::Reader,
+    snapshot::{Lines, Snapshot},
+};
+
+use file::Writer;
+use folder::Folder;
+use links::{Links, Role};
+
+/// Files on their way to the threads that write them.
+const QUEUE: usize = 64;
+/// Leaving a deep folder leaves those above it too, one call within the other.
+const STACK_BYTES: usize = 64 << 20;
+
+/// What to do where something is already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and that is said.
+    Refuse,
+    /// It is moved to [`Restored::kept`], and what was saved takes its place.
+    Keep,
+}
+
+/// What to give back, and where.
+pub struct Options<'o> {
+    /// The folder below which paths appear as they were; made if there is none.
+    pub target: PathBuf,
+    /// Absolute paths of the snapshot; none means all of it.
+    pub paths: Vec<Vec<u8>>,
+    pub existing: Existing,
+    /// Whether owners are restored, which only root can.
+    pub has_owners: bool,
+    pub threads: usize,
+    /// Told now and then how far it is.
+    pub progress: &'o mut dyn FnMut(&Tally),
+}
+
+/// How much was restored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub files: u64,
+    pub directories: u64,
+    pub symlinks: u64,
+    pub links: u64,
+    pub bytes: u64,
+}
+
+/// What a restore did.
+#[derive(Clone, Debug, Default)]
+pub struct Restored {
+    pub tally: Tally,
+    /// What is not as it was saved, or was not restored at all.
+    pub problems: Lines,
+    /// Where what stood in the way is kept, relative to the target.
+    pub kept: Option<String>,
+    /// What was moved there.
+    pub replaced: Lines,
+}
+
+/// What all threads of a restore share.
+pub(crate) struct Shared<'r, 'a> {
+    reader: &'r Reader<'a>,
+    has_owners: bool,
+    existing: Existing,
+    base: Arc<std::os::fd::OwnedFd>,
+    kept: String,
+    done: Mutex<Restored>,
+    links: Links,
+}
+
+impl Shared<'_, '_> {
+    fn done(&self) -> std::sync::MutexGuard<'_, Restored> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn problem(&self, path: &[u8], why: impl Into<String>) {
+        self.done().problems.push(path, why);
+    }
+}
+
+/// One file to write.
+struct Job<'s, 'r, 'a> {
+    folder: Arc<Folder<'s, 'r, 'a>>,
+    entry: Entry,
+    path: Vec<u8>,
+    role: Role,
+}
+
+/// Restores from a snapshot. What fails for one file is in the answer's problems; what fails for all is an
+/// error.
+pub fn restore(
+    reader: &Reader<'_>,
+    snapshot: &Snapshot,
+    options: Options<'_>,
+) -> Result<Restored, Error> {
+    let unusable = |source: std::io::Error| Error::Files {
+        path: options.target.clone(),
+        source,
+    };
+    std::fs::create_dir_all(&options.target).map_err(unusable)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let base =
+        fs::open(&options.target, flags, Mode::empty()).map_err(|errno| unusable(errno.into()))?;
+    let selected = select(reader, snapshot, &options.paths)?;
+    let shared = Shared {
+        reader,
+        has_owners: options.has_owners,
+        existing: options.existing,
+        base: Arc::new(base),
+        kept: format!(".cocoonbox-kept-{}", snapshot.id),
+        done: Mutex::default(),
+        links: Links::default(),
+    };
+    let walked = thread::scope(|scope| {
+        let (jobs, jobs_in) = sync_channel(QUEUE);
+        let jobs_in = Arc::new(Mutex::new(jobs_in));
+        for _ in 0..options.threads.max(1) {
+            let (shared, jobs_in) = (&shared, jobs_in.clone());
+            thread::Builder::new()
+                .stack_size(STACK_BYTES)
+                .spawn_scoped(scope, move || work(shared, &jobs_in))
+                .map_err(unusable)?;
+        }
+        drop(jobs_in);
+        for (path, entry) in selected {
+            walk(&shared, &path, entry, options.progress, &mut |job| {
+                jobs.send(job).map_err(|_| Error::WorkerGone)
+            })?;
+        }
+        Ok::<(), Error>(())
+    });
+    walked?;
+    let mut done = shared
+        .done
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    if done.replaced.count > 0 {
+        done.kept = Some(shared.kept);
+    }
+    (options.progress)(&done.tally);
+    Ok(done)
+}
+
+/// The entries to restore, none within another.
+fn select(
+    reader: &Reader<'_>,
+    snapshot: &Snapshot,
+    paths: &[Vec<u8>],
+) -> Result<Vec<(Vec<u8>, Entry)>, Error> {
+    if paths.is_empty() {
+        return Ok(snapshot
+            .roots
+            .iter()
+            .map(|root| (root.path.clone(), root.entry.clone()))
+            .collect());
+    }
+    let mut paths = paths.to_vec();
+    paths.sort_unstable();
+    paths.dedup();
+    let mut selected: Vec<(Vec<u8>, Entry)> = Vec::new();
+    for path in paths {
+        let is_within = selected.iter().any(|(above, _)| {
+            path.strip_prefix(&above[..])
+                .is_some_and(|rest| rest.first() == Some(&b'/') || above == b"/")
+        });
+        if !is_within {
+            let entry = reader.lookup(snapshot, &path)?;
+            selected.push((path, entry));
+        }
+    }
+    Ok(selected)
+}
+
+/// Makes folders and symbolic links, and hands files out.
+fn walk<'s, 'r, 'a>(
+    shared: &'s Shared<'r, 'a>,
+    path: &[u8],
+    mut entry: Entry,
+    progress: &mut dyn FnMut(&Tally),
+    hand: &mut dyn FnMut(Job<'s, 'r, 'a>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut parts: Vec<&[u8]> = path
+        .split(|byte| *byte == b'/')
+        .filter(|part| !part.is_empty())
+        .collect();
+    let last = parts.pop();
+    let mut folder = Folder::base(shared);
+    for part in parts {
+        folder = match Folder::passage(shared, &folder, part) {
+            Ok(folder) => folder,
+            Err(error) => {
+                shared.problem(path, error.to_string());
+                return Ok(());
+            }
+        };
+    }
+    let mut stack: Vec<(Cursor<'_, '_>, Arc<Folder<'s, 'r, 'a>>)> = Vec::new();
+    match last {
+        Some(name) => {
+            name.clone_into(&mut entry.name);
+            step(shared, &folder, entry, &mut stack, hand)?;
+        }
+        // The root itself.
+        None => {
+            if let Node::Directory { tree, .. } = entry.node {
+                stack.push((Cursor::new(shared.reader, tree), folder));
+            }
+        }
+    }
+    let mut steps = 0u64;
+    while let Some((cursor, folder)) = stack.last_mut() {
+        steps += 1;
+        if steps.is_multiple_of(256) {
+            let tally = shared.done().tally;
+            progress(&tally);
+        }
+        match cursor.next_entry() {
+            Ok(Some(entry)) => {
+                let folder = folder.clone();
+                step(shared, &folder, entry, &mut stack, hand)?;
+            }
+            Ok(None) => drop(stack.pop()),
+            Err(error) if is_local(&error) => {
+                shared.problem(&folder.path, describe(&error));
+                drop(stack.pop());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn step<'s, 'r, 'a>(
+    shared: &'s Shared<'r, 'a>,
+    folder: &Arc<Folder<'s, 'r, 'a>>,
+    entry: Entry,
+    stack: &mut Vec<(Cursor<'r, 'a>, Arc<Folder<'s, 'r, 'a>>)>,
+    hand: &mut dyn FnMut(Job<'s, 'r, 'a>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let path = folder.below(&entry.name);
+    match &entry.node {
+        Node::Directory { tree, .. } => {
+            let tree = *tree;
+            match Folder::make(shared, folder, &entry) {
+                Ok(made) => stack.push((Cursor::new(shared.reader, tree), made)),
+                Err(error) => shared.problem(&path, error.to_string()),
+            }
+        }
+        Node::Symlink { target } => {
+            if let Err(error) = file::symlink(shared, folder, &entry, target) {
+                shared.problem(&path, error.to_string());
+            }
+        }
+        Node::File(node) => {
+            let role = shared.links.role(node.link);
+            hand(Job {
+                folder: folder.clone(),
+                entry,
+                path,
+                role,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn work<'s, 'r, 'a>(shared: &'s Shared<'r, 'a>, jobs: &Mutex<Receiver<Job<'s, 'r, 'a>>>) {
+    let mut writer = Writer::new(shared);
+    loop {
+        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = next else { return };
+        if let Err(error) = writer.write(&job.folder, &job.entry, &job.path, &job.role) {
+            shared.problem(&job.path, error.to_string());
+        }
+    }
+}
+
+/// Whether a failure is of one place in the store, so that the rest can be restored.
+fn is_local(error: &Error) -> bool {
+    matches!(error, Error::Damaged { .. } | Error::ChunkMissing { .. })
+}
+
+/// An error with its causes on one line.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+/// Why one file is not as it was.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("something is there already")]
+    Exists,
+    #[error("{doing}: {errno}")]
+    System {
+        doing: &'static str,
+        errno: rustix::io::Errno,
+    },
+    #[error("{0}")]
+    Capsule(String),
+}
+
+impl Problem {
+    fn of(doing: &'static str) -> impl Fn(rustix::io::Errno) -> Self {
+        move |errno| Self::System { doing, errno }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::Capsule(describe(&error))
+    }
+}
+
+/// The shared base as a descriptor to resolve beneath.
+fn base<'b>(shared: &'b Shared<'_, '_>) -> std::os::fd::BorrowedFd<'b> {
+    shared.base.as_fd()
+}

@@ -1,0 +1,189 @@
+//! Saving folders: reads what changed, keeps what is new, and ends with one record.
+
+mod commit;
+mod exclude;
+mod file;
+mod meta;
+pub(crate) mod pipeline;
+mod reuse;
+mod sink;
+mod walk;
+
+use std::{path::PathBuf, thread};
+
+use rustix::{
+    fs::{self, Mode, OFlags},
+    io::Errno,
+};
+
+use crate::{
+    cache::{self, StatCache},
+    capsule::Capsule,
+    error::Error,
+    id::SnapshotId,
+    reader::Reader,
+    snapshot::{Counts, Root, Snapshot},
+};
+
+pub use exclude::IGNORE_FILE;
+
+use pipeline::Pipeline;
+use reuse::Parent;
+use sink::Sink;
+use walk::{Walk, Walked};
+
+/// What zstd does unless told otherwise.
+pub const LEVEL: i32 = 3;
+
+/// What to save and how.
+pub struct Options<'o> {
+    /// Absolute paths of folders.
+    pub roots: Vec<Vec<u8>>,
+    /// What is saved, for finding the parent: a box's id for instance.
+    pub label: Vec<u8>,
+    /// The time, nanoseconds since 1970. Called at the start and at the end.
+    pub now_ns: &'o dyn Fn() -> i64,
+    /// Where the stat cache is kept; without it times of change are not compared.
+    pub cache: Option<PathBuf>,
+    /// Whether caches and what can be made again are left out.
+    pub has_default_excludes: bool,
+    /// Level of zstd.
+    pub level: i32,
+    /// Threads that compress.
+    pub threads: usize,
+    /// Read everything again, whatever the parent says.
+    pub is_full: bool,
+    /// Told now and then how far it is.
+    pub progress: &'o mut dyn FnMut(&Counts),
+}
+
+impl<'o> Options<'o> {
+    /// Saves `roots` with all defaults and no cache.
+    pub fn new(
+        roots: Vec<Vec<u8>>,
+        now_ns: &'o dyn Fn() -> i64,
+        progress: &'o mut dyn FnMut(&Counts),
+    ) -> Self {
+        Self {
+            roots,
+            label: Vec::new(),
+            now_ns,
+            cache: None,
+            has_default_excludes: true,
+            level: LEVEL,
+            threads: thread::available_parallelism().map_or(2, usize::from),
+            is_full: false,
+            progress,
+        }
+    }
+}
+
+/// Saves, and answers the record that is then in the store.
+///
+/// Cut off at any point it leaves packs that the next save finds again, and no snapshot.
+pub fn save(capsule: &Capsule, options: Options<'_>) -> Result<Snapshot, Error> {
+    let started_ns = (options.now_ns)();
+    let id = SnapshotId::at(started_ns)?;
+    let mut roots = options.roots.clone();
+    roots.sort_unstable();
+    roots.dedup();
+
+    let mark = commit::Mark::set(capsule, id)?;
+    let reader = Reader::new(capsule)?;
+    let found = if options.is_full {
+        None
+    } else {
+        reuse::find_parent(capsule, &options.label, &roots)?
+    };
+    let cache_file = options
+        .cache
+        .as_ref()
+        .map(|folder| cache::file(capsule, folder, &options.label));
+    let parent = found.map(|snapshot| {
+        let seen = cache_file
+            .as_ref()
+            .and_then(|file| StatCache::read(capsule, file, snapshot.id));
+        Parent {
+            reader: &reader,
+            snapshot,
+            seen,
+        }
+    });
+
+    let pipeline = Pipeline::new(capsule);
+    let walked = thread::scope(|scope| {
+        let frames = pipeline.start(scope, options.level, options.threads);
+        let sink = Sink::new(capsule, &reader, frames, pipeline.spare())?;
+        walk_roots(
+            &roots,
+            parent.as_ref(),
+            started_ns,
+            options.has_default_excludes,
+            sink,
+            options.progress,
+        )
+    });
+    let (roots, walked) = match walked {
+        Ok(walked) => walked,
+        Err(Error::WorkerGone) => return Err(pipeline.failure().unwrap_or(Error::WorkerGone)),
+        Err(error) => return Err(error),
+    };
+    let stored = pipeline.finish()?;
+
+    let Walked {
+        mut counts,
+        excluded,
+        skipped,
+        unsettled,
+        seen,
+        added,
+    } = walked;
+    counts.chunks_added = added;
+    counts.bytes_added = stored.bytes;
+    let snapshot = Snapshot {
+        id,
+        started_ns,
+        ended_ns: (options.now_ns)(),
+        parent: parent.map(|parent| parent.snapshot.id),
+        generation: reader.generation().number,
+        label: options.label.clone(),
+        roots,
+        counts,
+        excluded,
+        skipped,
+        unsettled,
+    };
+    commit::commit(capsule, &snapshot, &stored)?;
+    mark.clear()?;
+    if let Some(file) = cache_file {
+        StatCache::write(capsule, &file, id, seen)?;
+    }
+    crate::index::merge_small(capsule.store(), capsule.keys())?;
+    Ok(snapshot)
+}
+
+fn walk_roots(
+    paths: &[Vec<u8>],
+    parent: Option<&Parent<'_>>,
+    started_ns: i64,
+    has_default_excludes: bool,
+    sink: Sink<'_>,
+    progress: &mut dyn FnMut(&Counts),
+) -> Result<(Vec<Root>, Walked), Error> {
+    let mut walk = Walk::new(parent, started_ns, has_default_excludes, sink, progress);
+    let mut roots = Vec::new();
+    for path in paths {
+        let unusable = |errno: Errno| Error::Files {
+            path: String::from_utf8_lossy(path).into_owned().into(),
+            source: errno.into(),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let folder = fs::open(&path[..], flags, Mode::empty()).map_err(unusable)?;
+        let entry = walk.root(path, folder)?;
+        roots.push(Root {
+            path: path.clone(),
+            entry,
+        });
+    }
+    Ok((roots, walk.finish()?))
+}

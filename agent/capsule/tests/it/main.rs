@@ -1,0 +1,15 @@
+//! Saves and restores of real folders.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod changing;
+mod damage;
+mod odd;
+mod random;
+mod restoring;
+mod roundtrip;
+mod saving;
+mod scene;
+mod store;
+mod sweeping;
+mod vectors;
