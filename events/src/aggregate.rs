@@ -3,6 +3,7 @@
 use cocoonbox_proto::log::v1::Actor;
 
 use crate::{
+    erasure::Husks,
     id::{CommandId, EventId, LogId, StreamName},
     offset_key::OffsetKey,
     record::{Append, NewEvent, Recorded},
@@ -56,6 +57,8 @@ pub struct Fold<A> {
     pub seq: u64,
     /// Event id of the last event folded.
     pub last: Option<EventId>,
+    /// What is left of erased payloads of this log, as far as one was met.
+    pub husks: Husks,
 }
 
 /// What a command led to.
@@ -111,6 +114,7 @@ impl<A: Aggregate> Fold<A> {
             state: A::default(),
             seq: 0,
             last: None,
+            husks: Husks::default(),
         }
     }
 
@@ -125,12 +129,13 @@ impl<A: Aggregate> Fold<A> {
                     crate::limits::PAGE_EVENTS_MAX,
                 )
                 .await
-                .map_err(|source| LoadError::Read {
-                    stream: self.stream.clone(),
-                    source,
-                })?;
+                .map_err(|source| self.unread(source))?;
             if page.events.is_empty() {
                 return Ok(());
+            }
+            if page.events.iter().any(|event| event.body.is_none()) {
+                let husks = self.husks.refresh(store, self.log).await;
+                husks.map_err(|source| self.unread(source))?;
             }
             for event in &page.events {
                 self.take(event)?;
@@ -138,10 +143,12 @@ impl<A: Aggregate> Fold<A> {
         }
     }
 
-    /// Takes one recorded event of this stream in. Erased payloads leave the state as it is: only
-    /// content is erased, never what a decider stands on.
+    /// Takes one recorded event of this stream in. An erased payload counts as its husk, if it left
+    /// one that [`Fold::refresh`] has met or that is in `husks`, and else as no change: only content is
+    /// erased, never what a decider stands on.
     pub fn take(&mut self, event: &Recorded) -> Result<(), LoadError> {
-        let payload = event.payload().map_err(|source| LoadError::Decode {
+        let payload = self.husks.payload(event);
+        let payload = payload.map_err(|source| LoadError::Decode {
             stream: self.stream.clone(),
             pos: event.pos,
             source,
@@ -161,7 +168,8 @@ impl<A: Aggregate> Fold<A> {
         Ok(())
     }
 
-    /// Decides and appends; on a conflict folds what came in between and decides again.
+    /// Decides and appends; on a conflict folds what came in between and decides again, and after a
+    /// rewind does so in the branch.
     ///
     /// A command id that was used before answers as it did then and writes nothing. On return the
     /// fold has the new events in it.
@@ -171,6 +179,29 @@ impl<A: Aggregate> Fold<A> {
         command: &A::Command,
         meta: &Meta,
         digest: [u8; 32],
+    ) -> Result<Executed<A::Event>, Execute<A::Rejection>> {
+        self.run(store, command, meta, digest, false).await
+    }
+
+    /// As [`Fold::execute`], and a command that leads to nothing is remembered as well: repeated later, it
+    /// leads to nothing still. For commands whose ids were chosen by who may repeat them; each costs a row.
+    pub async fn execute_remembered(
+        &mut self,
+        store: &dyn Store,
+        command: &A::Command,
+        meta: &Meta,
+        digest: [u8; 32],
+    ) -> Result<Executed<A::Event>, Execute<A::Rejection>> {
+        self.run(store, command, meta, digest, true).await
+    }
+
+    async fn run(
+        &mut self,
+        store: &dyn Store,
+        command: &A::Command,
+        meta: &Meta,
+        digest: [u8; 32],
+        is_remembered: bool,
     ) -> Result<Executed<A::Event>, Execute<A::Rejection>> {
         self.refresh(store).await.map_err(Execute::Load)?;
         let mut attempt = 1;
@@ -185,7 +216,10 @@ impl<A: Aggregate> Fold<A> {
                     };
                 }
             };
-            if events.is_empty() {
+            if events.is_empty() && !is_remembered {
+                if let Some(executed) = self.happened(store, meta.command, digest).await? {
+                    return Ok(executed);
+                }
                 let tail = store.tail(self.log).map_err(|source| {
                     Execute::Load(LoadError::Read {
                         stream: self.stream.clone(),
@@ -230,8 +264,21 @@ impl<A: Aggregate> Fold<A> {
                     attempt += 1;
                     self.refresh(store).await.map_err(Execute::Load)?;
                 }
+                // The log was rewound: what the command is decided on is what the branch says.
+                Err(AppendError::Moved { to, .. }) if attempt < ATTEMPTS_MAX => {
+                    attempt += 1;
+                    *self = Self::new(to, self.stream.clone());
+                    self.refresh(store).await.map_err(Execute::Load)?;
+                }
                 Err(error) => return Err(Execute::Append(error)),
             }
+        }
+    }
+
+    fn unread(&self, source: ReadError) -> LoadError {
+        LoadError::Read {
+            stream: self.stream.clone(),
+            source,
         }
     }
 

@@ -8,9 +8,15 @@
 //! be erased, or sealed under another key, and the chain still verifies; and without the salt nobody
 //! can guess a short payload from its hash.
 
-use std::fmt;
+use std::{fmt, sync::LazyLock};
+
+use blake3::hazmat::{ContextKey, HasherExt, hash_derive_key_context};
 
 use crate::{id::LogId, record::Recorded};
+
+/// The context's hash, which is the same for every payload.
+static PAYLOAD: LazyLock<ContextKey> =
+    LazyLock::new(|| hash_derive_key_context("cocoonbox 2026 payload"));
 
 /// A link of the chain; commits to every event up to its position.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -90,7 +96,7 @@ impl<'a> From<&'a Recorded> for Link<'a> {
 
 impl PayloadHash {
     pub fn of(salt: &[u8; 16], payload: &[u8]) -> Self {
-        let mut hasher = blake3::Hasher::new_derive_key("cocoonbox 2026 payload");
+        let mut hasher = blake3::Hasher::new_from_context_key(&PAYLOAD);
         hasher.update(salt);
         hasher.update(payload);
         Self(*hasher.finalize().as_bytes())

@@ -46,6 +46,13 @@ impl Clock for ManualClock {
 pub trait Ids: Send + Sync + 'static {
     /// A fresh UUID; time-ordered, so that indexes stay local.
     fn draw(&self) -> Uuid;
+
+    /// Bytes that nobody can guess, for the salt of one payload; `None` if there are none to be had.
+    /// A run that has to be repeated bit for bit draws them from its seed.
+    fn salt(&self) -> Option<[u8; 16]> {
+        let mut salt = [0; 16];
+        getrandom::fill(&mut salt).ok().map(|()| salt)
+    }
 }
 
 /// UUIDv7 from the machine's clock and random source.

@@ -5,6 +5,8 @@
 
 mod key_store;
 mod master;
+mod sealed;
+pub mod signing;
 
 use std::fmt;
 
@@ -12,7 +14,12 @@ use zeroize::Zeroizing;
 
 use crate::id::LogId;
 
-pub use self::key_store::{KeyStore, KeyStoreError};
+pub use self::{
+    key_store::{KeyStore, KeyStoreError},
+    master::Master,
+    sealed::{SealedOwner, SealedSigner},
+    signing::{IssuedKey, SigningError, SigningKeys},
+};
 
 /// The key that one log's payloads are sealed with.
 #[derive(Clone)]
@@ -28,7 +35,7 @@ impl LogKey {
     }
 
     /// Recognises the key without giving it away, so that a log is never sealed with two of them.
-    pub(crate) fn check(&self) -> [u8; 8] {
+    pub fn check(&self) -> [u8; 8] {
         let check = blake3::derive_key("cocoonbox 2026 log key check", &*self.0);
         let mut short = [0; 8];
         short.copy_from_slice(&check[..8]);
@@ -51,6 +58,12 @@ pub trait Keyring: Send + Sync + 'static {
     /// Returns the key for a log of `owner`, making the owner's key when there is none and there never
     /// was one. `Sealing::Lost` if it was destroyed.
     fn log_key(&self, log: LogId, owner: &str) -> Sealing;
+
+    /// The same answer if it can be given without waiting for a disk or a database; `None` if
+    /// [`Keyring::log_key`] has to be asked, on a thread that may wait.
+    fn log_key_at_hand(&self, log: LogId, owner: &str) -> Option<Sealing> {
+        Some(self.log_key(log, owner))
+    }
 }
 
 /// How a log's payloads lie.

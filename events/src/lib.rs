@@ -6,8 +6,11 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod approval;
 pub mod chain;
+pub mod checkpoint;
 pub mod clock;
+pub mod erasure;
 pub mod follow;
 pub mod id;
 pub mod keys;
@@ -16,26 +19,30 @@ pub mod memory;
 pub mod offset_key;
 pub mod record;
 pub mod registry;
-mod replica;
+pub mod replica;
 pub mod seal;
+pub mod sealing;
 pub mod sqlite;
 pub mod store;
+pub mod tables;
+pub mod wrapped;
 
 pub use aggregate::{Aggregate, Execute, Executed, Fold, IllegalTransition, LoadError, Meta};
 pub use chain::{ChainHash, PayloadHash};
 pub use clock::{Clock, Ids, ManualClock, SystemClock, SystemIds};
+pub use erasure::Husks;
 pub use follow::Follower;
 pub use id::{CommandId, EventId, LogId, StreamName};
-pub use keys::{KeyStore, Keyring, LogKey, NoKeys, Sealing};
+pub use keys::{KeyStore, Keyring, LogKey, NoKeys, Sealing, SigningKeys};
 pub use memory::MemoryStore;
 pub use offset_key::OffsetKey;
 pub use record::{Append, NewEvent, Recorded};
 pub use registry::{
-    AgentEvent, BoxEvent, DecodeError, DirectoryEvent, ExecEvent, Kind, LogEvent, Payload,
-    UsageEvent, UserEvent,
+    AgentEvent, BlobEvent, BoxEvent, BudgetEvent, ControlEvent, DecodeError, DesktopEvent,
+    DirectoryEvent, ErasureEvent, ExecEvent, Kind, LogEvent, Payload, UsageEvent, UserEvent,
 };
 pub use sqlite::SqliteStore;
 pub use store::{
-    AppendError, Appended, Expect, Happened, LogInfo, LogKind, NewLog, Page, ReadError,
-    ReplicaError, Store, Tail,
+    AppendError, Appended, Checkpoint, Expect, Happened, LogInfo, LogKind, NewLog, Page, Parent,
+    ReadError, ReplicaError, Store, Tail,
 };

@@ -1,23 +1,27 @@
 //! A store in memory: for tests, and as the plainest statement of what a store does.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+mod log;
+mod logs;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use self::{
+    log::{Command, Log},
+    logs::Logs,
+};
 use crate::{
-    chain::{ChainHash, Link},
+    chain::ChainHash,
     clock::{Clock, Ids},
     id::{CommandId, LogId, StreamName},
     limits,
-    record::{Append, Prepared, Recorded},
-    replica::{self, End},
+    record::{Append, Recorded},
+    replica,
     store::{
-        AppendError, Appended, Happened, LogInfo, NewLog, Page, Range, ReadError, ReplicaError,
-        Store, Tail,
+        AppendError, Appended, Checkpoint, Happened, LogInfo, NewLog, Page, ReadError,
+        ReplicaError, Store, Tail,
     },
 };
 
@@ -25,27 +29,8 @@ use crate::{
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
-    logs: Mutex<BTreeMap<LogId, Log>>,
+    logs: Mutex<Logs>,
     any: watch::Sender<u64>,
-}
-
-struct Log {
-    opened: NewLog,
-    genesis: ChainHash,
-    end: End,
-    events: Vec<Recorded>,
-    /// Positions of each stream's events, in order: the length is the head.
-    streams: HashMap<StreamName, Vec<u64>>,
-    commands: HashMap<CommandId, Command>,
-    bell: watch::Sender<u64>,
-}
-
-#[derive(Clone, Copy)]
-struct Command {
-    /// `None`: seen in a replicated event, which does not carry it.
-    digest: Option<[u8; 32]>,
-    first: u64,
-    last: u64,
 }
 
 impl MemoryStore {
@@ -54,12 +39,12 @@ impl MemoryStore {
         Self {
             clock,
             ids,
-            logs: Mutex::new(BTreeMap::new()),
+            logs: Mutex::default(),
             any,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<LogId, Log>> {
+    fn lock(&self) -> MutexGuard<'_, Logs> {
         // Every change is made after its checks and cannot fail half-way, so a panic elsewhere leaves
         // nothing torn.
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
@@ -75,35 +60,41 @@ impl MemoryStore {
 impl Store for MemoryStore {
     async fn open(&self, new: NewLog) -> Result<Tail, AppendError> {
         let mut logs = self.lock();
-        if let Some(log) = logs.get(&new.id) {
-            return if log.opened.is_same(&new) {
-                Ok(log.tail())
-            } else {
-                Err(AppendError::OtherLog { log: new.id })
-            };
+        let (tail, is_new) = logs.open(new)?;
+        if is_new {
+            self.ring(logs.get(tail.log)?);
         }
-        let log = Log::new(new);
-        let tail = log.tail();
-        self.ring(&log);
-        logs.insert(tail.log, log);
+        Ok(tail)
+    }
+
+    async fn rewind(&self, new: NewLog) -> Result<Tail, AppendError> {
+        let mut logs = self.lock();
+        let parent = new.parent.ok_or(AppendError::NoParent)?.log;
+        if let Some(to) = logs.get(parent)?.moved_to.filter(|to| *to != new.id) {
+            return Err(AppendError::Moved { log: parent, to });
+        }
+        let (tail, _) = logs.open(new)?;
+        logs.get_mut(parent)?.moved_to = Some(tail.log);
+        self.ring(logs.get(tail.log)?);
         Ok(tail)
     }
 
     async fn append(&self, id: LogId, append: Append) -> Result<Appended, AppendError> {
         let prepared = append.prepare(&*self.ids)?;
         let mut logs = self.lock();
-        let log = logs
-            .get_mut(&id)
-            .ok_or(AppendError::NoSuchLog { log: id })?;
-        if let Some(known) = log.commands.get(&append.command) {
+        let moved_to = logs.get(id)?.moved_to;
+        if let Some(known) = logs.happened(id, append.command) {
             return if known.digest.is_none_or(|digest| digest == append.digest) {
-                Ok(Appended::Replayed(log.range(known.first, known.last)))
+                Ok(Appended::Replayed(known.range))
             } else {
                 Err(AppendError::CommandReused)
             };
         }
+        if let Some(to) = moved_to {
+            return Err(AppendError::Moved { log: id, to });
+        }
         for (stream, expected) in &append.expect {
-            let actual = log.head(stream);
+            let actual = logs.head(id, stream, u64::MAX);
             if !expected.holds(actual) {
                 let (stream, expected) = (stream.clone(), *expected);
                 return Err(AppendError::Conflict {
@@ -113,13 +104,18 @@ impl Store for MemoryStore {
                 });
             }
         }
+        let heads = prepared
+            .iter()
+            .map(|event| logs.head(id, &event.stream, u64::MAX))
+            .collect::<Vec<_>>();
+        let log = logs.get_mut(id)?;
         let first = log.end.pos + 1;
         let recorded_us = self.clock.now_us().max(log.end.recorded_us);
-        for event in prepared {
-            log.push(event, recorded_us);
+        for (event, head) in prepared.into_iter().zip(heads) {
+            log.push(event, recorded_us, head);
         }
         let last = log.end.pos;
-        let digest = Some(append.digest);
+        let digest = (first <= last).then_some(append.digest);
         log.commands.insert(
             append.command,
             Command {
@@ -134,9 +130,8 @@ impl Store for MemoryStore {
 
     async fn replicate(&self, id: LogId, events: Vec<Recorded>) -> Result<Tail, ReplicaError> {
         let mut logs = self.lock();
-        let log = logs
-            .get_mut(&id)
-            .ok_or(ReplicaError::NoSuchLog { log: id })?;
+        let none = ReplicaError::NoSuchLog { log: id };
+        let log = logs.0.get(&id).ok_or(none)?;
         replica::check_alone(id, &events)?;
         let held = replica::split(log.end, &events)?;
         for sent in &events[..held] {
@@ -147,11 +142,17 @@ impl Store for MemoryStore {
                 return Err(ReplicaError::Diverged { pos: sent.pos });
             }
         }
-        let heads = |stream: &StreamName| Ok::<_, std::convert::Infallible>(log.head(stream));
+        if let Some(to) = log.moved_to.filter(|_| held < events.len()) {
+            return Err(ReplicaError::Store(AppendError::Moved { log: id, to }));
+        }
+        let heads = |stream: &StreamName| {
+            Ok::<_, std::convert::Infallible>(logs.head(id, stream, u64::MAX))
+        };
         match replica::check_continues(log.end, &events[held..], heads) {
             Ok(checked) => checked?,
             Err(never) => match never {},
         }
+        let log = logs.get_mut(id).map_err(ReplicaError::Store)?;
         if held < events.len() {
             for event in events.into_iter().skip(held) {
                 log.remember(&event);
@@ -162,13 +163,37 @@ impl Store for MemoryStore {
         Ok(log.tail())
     }
 
+    async fn keep_checkpoint(&self, id: LogId, checkpoint: Checkpoint) -> Result<(), AppendError> {
+        let mut logs = self.lock();
+        let link = logs.chain_at(id, checkpoint.size);
+        if logs.get(id)?.base() > checkpoint.size || link != Some(checkpoint.chain) {
+            let pos = checkpoint.size;
+            return Err(AppendError::OtherHistory { log: id, pos });
+        }
+        let kept = &mut logs.get_mut(id)?.checkpoints;
+        kept.entry(checkpoint.size).or_insert(checkpoint);
+        Ok(())
+    }
+
+    async fn checkpoints(
+        &self,
+        id: LogId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Checkpoint>, ReadError> {
+        let logs = self.lock();
+        let log = logs.read(id)?;
+        let behind = log.checkpoints.range(after.saturating_add(1)..);
+        let limit = limit.min(limits::PAGE_EVENTS_MAX);
+        Ok(behind.map(|(_, kept)| kept.clone()).take(limit).collect())
+    }
+
     async fn read(&self, id: LogId, after: u64, limit: usize) -> Result<Page, ReadError> {
         let logs = self.lock();
-        let log = logs.get(&id).ok_or(ReadError::NoSuchLog { log: id })?;
-        let start = usize::try_from(after)
-            .unwrap_or(usize::MAX)
-            .min(log.events.len());
-        Ok(page(log.events[start..].iter(), limit))
+        let (log, to) = logs.holder(logs.read(id)?, after);
+        let start = usize::try_from(after - log.base()).unwrap_or(usize::MAX);
+        let events = log.events.iter().skip(start);
+        Ok(page(events.take_while(|event| event.pos <= to), limit))
     }
 
     async fn read_stream(
@@ -179,27 +204,34 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Page, ReadError> {
         let logs = self.lock();
-        let log = logs.get(&id).ok_or(ReadError::NoSuchLog { log: id })?;
-        let positions = log.streams.get(stream).map_or(&[][..], Vec::as_slice);
-        let start = usize::try_from(after)
-            .unwrap_or(usize::MAX)
-            .min(positions.len());
-        Ok(page(
-            positions[start..].iter().filter_map(|pos| log.event(*pos)),
-            limit,
-        ))
+        for (log, to) in logs.line(logs.read(id)?) {
+            let Some(held) = log.streams.get(stream) else {
+                continue;
+            };
+            let start = usize::try_from(after.saturating_sub(held.before)).unwrap_or(usize::MAX);
+            let positions = held.positions.iter().skip(start);
+            let positions = positions.take_while(|pos| **pos <= to);
+            let page = page(positions.filter_map(|pos| log.event(*pos)), limit);
+            if !page.events.is_empty() {
+                return Ok(page);
+            }
+        }
+        Ok(Page::default())
     }
 
     async fn erase(&self, id: LogId, positions: &[u64]) -> Result<(), AppendError> {
         let mut logs = self.lock();
-        let log = logs
-            .get_mut(&id)
-            .ok_or(AppendError::NoSuchLog { log: id })?;
+        let log = logs.get_mut(id)?;
         for pos in positions {
-            if let Some(index) = index(*pos)
+            if let Some(index) = log.index(*pos)
                 && let Some(event) = log.events.get_mut(index)
             {
                 event.body = None;
+                if let Some(command) = replica::command_of(event)
+                    && let Some(told) = log.commands.get_mut(&command)
+                {
+                    told.digest = None;
+                }
             }
         }
         Ok(())
@@ -207,156 +239,36 @@ impl Store for MemoryStore {
 
     async fn happened(&self, id: LogId, command: CommandId) -> Result<Option<Happened>, ReadError> {
         let logs = self.lock();
-        let log = logs.get(&id).ok_or(ReadError::NoSuchLog { log: id })?;
-        let known = log.commands.get(&command);
-        Ok(known.map(|known| Happened {
-            digest: known.digest,
-            range: log.range(known.first, known.last),
-        }))
+        logs.read(id)?;
+        Ok(logs.happened(id, command))
     }
 
     fn tail(&self, id: LogId) -> Result<Tail, ReadError> {
-        self.lock()
-            .get(&id)
-            .map(Log::tail)
-            .ok_or(ReadError::NoSuchLog { log: id })
+        self.lock().read(id).map(Log::tail)
     }
 
     async fn chain_at(&self, id: LogId, pos: u64) -> Result<ChainHash, ReadError> {
         let logs = self.lock();
-        let log = logs.get(&id).ok_or(ReadError::NoSuchLog { log: id })?;
-        if pos == 0 {
-            return Ok(log.genesis);
-        }
-        let ahead = ReadError::AheadOfTail {
-            pos,
-            tail: log.end.pos,
-        };
-        log.event(pos).map(|event| event.chain).ok_or(ahead)
+        let tail = logs.read(id)?.end.pos;
+        logs.chain_at(id, pos)
+            .ok_or(ReadError::AheadOfTail { pos, tail })
     }
 
     fn logs(&self) -> Vec<LogInfo> {
-        let info = |log: &Log| LogInfo {
-            id: log.opened.id,
-            kind: log.opened.kind,
-            owner: log.opened.owner.clone(),
-            tail: log.tail(),
-        };
-        self.lock().values().map(info).collect()
+        self.lock().0.values().map(Log::info).collect()
+    }
+
+    fn info(&self, id: LogId) -> Result<LogInfo, ReadError> {
+        self.lock().read(id).map(Log::info)
     }
 
     fn doorbell(&self, id: LogId) -> Result<watch::Receiver<u64>, ReadError> {
-        let logs = self.lock();
-        logs.get(&id)
-            .map(|log| log.bell.subscribe())
-            .ok_or(ReadError::NoSuchLog { log: id })
+        self.lock().read(id).map(|log| log.bell.subscribe())
     }
 
     fn any_doorbell(&self) -> watch::Receiver<u64> {
         self.any.subscribe()
     }
-}
-
-impl Log {
-    fn new(opened: NewLog) -> Self {
-        let end = End::genesis(opened.id, opened.parent);
-        let (bell, _) = watch::channel(0);
-        Self {
-            opened,
-            genesis: end.chain,
-            end,
-            events: Vec::new(),
-            streams: HashMap::new(),
-            commands: HashMap::new(),
-            bell,
-        }
-    }
-
-    fn tail(&self) -> Tail {
-        Tail {
-            log: self.opened.id,
-            pos: self.end.pos,
-            chain: self.end.chain,
-        }
-    }
-
-    fn event(&self, pos: u64) -> Option<&Recorded> {
-        self.events.get(index(pos)?)
-    }
-
-    fn head(&self, stream: &StreamName) -> u64 {
-        self.streams
-            .get(stream)
-            .map_or(0, |positions| positions.len() as u64)
-    }
-
-    fn range(&self, first: u64, last: u64) -> Range {
-        let chain = self.event(last).map_or(self.genesis, |event| event.chain);
-        Range { first, last, chain }
-    }
-
-    fn push(&mut self, event: Prepared, recorded_us: i64) {
-        let pos = self.end.pos + 1;
-        let seq = self.head(&event.stream) + 1;
-        let chain = self.end.chain.next(&Link {
-            pos,
-            stream: event.stream.as_str(),
-            seq,
-            kind: event.kind,
-            version: event.version,
-            recorded_us,
-            header: &event.header,
-            payload_hash: event.payload_hash,
-        });
-        self.take(Recorded {
-            log: self.opened.id,
-            pos,
-            stream: event.stream,
-            seq,
-            kind: event.kind,
-            version: event.version,
-            recorded_us,
-            header: event.header,
-            body: Some(event.body),
-            payload_hash: event.payload_hash,
-            chain,
-        });
-    }
-
-    fn take(&mut self, event: Recorded) {
-        self.end = End {
-            pos: event.pos,
-            chain: event.chain,
-            recorded_us: event.recorded_us,
-        };
-        match self.streams.get_mut(&event.stream) {
-            Some(positions) => positions.push(event.pos),
-            None => {
-                self.streams.insert(event.stream.clone(), vec![event.pos]);
-            }
-        }
-        self.events.push(event);
-    }
-
-    fn remember(&mut self, event: &Recorded) {
-        let Some(command) = replica::command_of(event) else {
-            return;
-        };
-        let pos = event.pos;
-        let known = Command {
-            digest: None,
-            first: pos,
-            last: pos,
-        };
-        let known = self.commands.entry(command).or_insert(known);
-        if known.digest.is_none() && known.last + 1 == pos {
-            known.last = pos;
-        }
-    }
-}
-
-fn index(pos: u64) -> Option<usize> {
-    usize::try_from(pos.checked_sub(1)?).ok()
 }
 
 fn page<'a>(events: impl Iterator<Item = &'a Recorded>, limit: usize) -> Page {

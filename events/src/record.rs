@@ -75,7 +75,7 @@ pub struct Prepared {
 impl Append {
     /// Encodes, salts and hashes on the caller's thread, and checks the limits.
     pub fn prepare(&self, ids: &dyn Ids) -> Result<Vec<Prepared>, AppendError> {
-        if self.events.is_empty() || self.events.len() > limits::APPEND_EVENTS_MAX {
+        if self.events.len() > limits::APPEND_EVENTS_MAX {
             return Err(AppendError::TooMany {
                 events: self.events.len(),
             });
@@ -112,8 +112,7 @@ impl Append {
                     bytes: payload.len(),
                 });
             }
-            let mut salt = [0; 16];
-            getrandom::fill(&mut salt).map_err(|_| AppendError::NoRandomness)?;
+            let salt = ids.salt().ok_or(AppendError::NoRandomness)?;
             let payload_hash = PayloadHash::of(&salt, &payload);
             prepared.push(Prepared {
                 stream: event.stream.clone(),

@@ -123,6 +123,7 @@ registry! {
     Directory(DirectoryEvent) {
         1 "directory.user_added" v 1 => UserAdded(DirectoryUserAdded),
         2 "directory.user_removed" v 1 => UserRemoved(DirectoryUserRemoved),
+        3 "directory.user_deletion_requested" v 1 => UserDeletionRequested(DirectoryUserDeletionRequested),
     }
     /// Stream `user/<id>` of an account log.
     User(UserEvent) {
@@ -147,15 +148,43 @@ registry! {
         40 "box.delete_requested" v 1 => DeleteRequested(BoxDeleteRequested),
         41 "box.deleted" v 1 => Deleted(BoxDeleted),
         42 "box.log_anchored" v 1 => LogAnchored(BoxLogAnchored),
+        43 "box.log_rewound" v 1 => LogRewound(BoxLogRewound),
+        44 "box.models_set" v 1 => ModelsSet(BoxModelsSet),
     }
     /// Stream `usage/<day>` of an account log.
     Usage(UsageEvent) {
         60 "usage.model_called" v 1 => ModelCalled(UsageModelCalled),
     }
-    /// Stream `log/erasure` of any log.
+    /// Stream `budget/<user>` of an account log.
+    Budget(BudgetEvent) {
+        61 "budget.set" v 1 => Set(BudgetSet),
+        62 "budget.cleared" v 1 => Cleared(BudgetCleared),
+        63 "budget.reserved" v 1 => Reserved(BudgetReserved),
+        64 "budget.settled" v 1 => Settled(BudgetSettled),
+        65 "budget.expired" v 1 => Expired(BudgetExpired),
+        66 "budget.exceeded" v 1 => Exceeded(BudgetExceeded),
+    }
+    /// Streams `log/erasure` and `log/rewinds` of any log and `log/checkpoint-keys` of the system log.
     Log(LogEvent) {
         70 "log.erasure_requested" v 1 => ErasureRequested(LogErasureRequested),
         71 "log.erasure_done" v 1 => ErasureDone(LogErasureDone),
+        72 "log.checkpoint_key_issued" v 1 => CheckpointKeyIssued(LogCheckpointKeyIssued),
+        73 "log.checkpoint_key_retired" v 1 => CheckpointKeyRetired(LogCheckpointKeyRetired),
+        74 "log.rewound" v 1 => Rewound(LogRewound),
+    }
+    /// Stream `erasure/<box log>` of an account log.
+    Erasure(ErasureEvent) {
+        75 "erasure.requested" v 1 => Requested(ErasureRequested),
+        76 "erasure.replica_erased" v 1 => ReplicaErased(ErasureReplicaErased),
+        77 "erasure.box_erased" v 1 => BoxErased(ErasureBoxErased),
+        78 "erasure.box_gone" v 1 => BoxGone(ErasureBoxGone),
+    }
+    /// Stream `control/<box>/<display>` of an account log.
+    Control(ControlEvent) {
+        80 "control.taken" v 1 => Taken(ControlTaken),
+        81 "control.renewed" v 1 => Renewed(ControlRenewed),
+        82 "control.released" v 1 => Released(ControlReleased),
+        83 "control.expired" v 1 => Expired(ControlExpired),
     }
     /// Stream `agent/<id>` of a box log.
     Agent(AgentEvent) {
@@ -174,12 +203,34 @@ registry! {
         112 "agent.approval_decided" v 1 => ApprovalDecided(AgentApprovalDecided),
         113 "agent.cancel_requested" v 1 => CancelRequested(AgentCancelRequested),
         114 "agent.turn_ended" v 1 => TurnEnded(AgentTurnEnded),
+        115 "agent.models_set" v 1 => ModelsSet(AgentModelsSet),
+        116 "agent.rules_set" v 1 => RulesSet(AgentRulesSet),
+        117 "agent.prompt_withdrawn" v 1 => PromptWithdrawn(AgentPromptWithdrawn),
+        118 "agent.branched" v 1 => Branched(AgentBranched),
+        119 "agent.branch_selected" v 1 => BranchSelected(AgentBranchSelected),
+        120 "agent.instructed" v 1 => Instructed(AgentInstructed),
+        121 "agent.compacted" v 1 => Compacted(AgentCompacted),
+        122 "agent.approval_expired" v 1 => ApprovalExpired(AgentApprovalExpired),
+        123 "agent.question_asked" v 1 => QuestionAsked(AgentQuestionAsked),
+        124 "agent.question_answered" v 1 => QuestionAnswered(AgentQuestionAnswered),
+        125 "agent.todo_set" v 1 => TodoSet(AgentTodoSet),
     }
     /// Stream `exec/<id>` of a box log.
     Exec(ExecEvent) {
         130 "exec.started" v 1 => Started(ExecStarted),
         131 "exec.output_streamed" v 1 => OutputStreamed(ExecOutputStreamed),
         132 "exec.exited" v 1 => Exited(ExecExited),
+    }
+    /// Stream `blob/<name>` of a box log.
+    Blob(BlobEvent) {
+        140 "blob.stored" v 1 => Stored(BlobStored),
+    }
+    /// Stream `desktop/main` of a box log.
+    Desktop(DesktopEvent) {
+        150 "desktop.started" v 1 => Started(DesktopStarted),
+        151 "desktop.part_started" v 1 => PartStarted(DesktopPartStarted),
+        152 "desktop.part_failed" v 1 => PartFailed(DesktopPartFailed),
+        153 "desktop.ready" v 1 => Ready(DesktopReady),
     }
 }
 

@@ -7,31 +7,31 @@ use crate::{
     id::{CommandId, LogId, StreamName},
     limits,
     record::Recorded,
-    store::{AppendError, ReplicaError},
+    store::{AppendError, Parent, ReplicaError},
 };
 
 /// The end of the log that a batch has to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
-    pub(crate) pos: u64,
-    pub(crate) chain: ChainHash,
+pub struct End {
+    pub pos: u64,
+    pub chain: ChainHash,
     /// Time of the last event; the next one is never before it.
-    pub(crate) recorded_us: i64,
+    pub recorded_us: i64,
 }
 
 impl End {
-    pub(crate) fn genesis(log: LogId, parent: Option<(LogId, u64, ChainHash)>) -> Self {
-        let chain = ChainHash::genesis(log, parent.map(|(_, _, chain)| chain));
+    /// The end of a log that has no event of its own.
+    pub fn genesis(log: LogId, parent: Option<Parent>) -> Self {
         Self {
-            pos: 0,
-            chain,
+            pos: parent.map_or(0, |parent| parent.pos),
+            chain: ChainHash::genesis(log, parent.map(|parent| parent.chain)),
             recorded_us: i64::MIN,
         }
     }
 }
 
 /// Checks what can be checked of a batch without the log: sizes and payload hashes.
-pub(crate) fn check_alone(log: LogId, events: &[Recorded]) -> Result<(), ReplicaError> {
+pub fn check_alone(log: LogId, events: &[Recorded]) -> Result<(), ReplicaError> {
     for event in events {
         if event.log != log {
             return Err(ReplicaError::Diverged { pos: event.pos });
@@ -55,7 +55,7 @@ pub(crate) fn check_alone(log: LogId, events: &[Recorded]) -> Result<(), Replica
 }
 
 /// Splits a batch into what is held already and what is new, by position only.
-pub(crate) fn split(end: End, events: &[Recorded]) -> Result<usize, ReplicaError> {
+pub fn split(end: End, events: &[Recorded]) -> Result<usize, ReplicaError> {
     let Some(first) = events.first() else {
         return Ok(0);
     };
@@ -77,7 +77,7 @@ pub(crate) fn split(end: End, events: &[Recorded]) -> Result<usize, ReplicaError
 }
 
 /// Whether two events are the same but for what may differ between stores: an erased payload.
-pub(crate) fn is_same(held: &Recorded, sent: &Recorded) -> bool {
+pub fn is_same(held: &Recorded, sent: &Recorded) -> bool {
     held.pos == sent.pos
         && held.stream == sent.stream
         && held.seq == sent.seq
@@ -91,7 +91,7 @@ pub(crate) fn is_same(held: &Recorded, sent: &Recorded) -> bool {
 
 /// Checks that `fresh` continues the log at `end`, and each of its streams at the head that `head`
 /// tells.
-pub(crate) fn check_continues<E>(
+pub fn check_continues<E>(
     end: End,
     fresh: &[Recorded],
     mut head: impl FnMut(&StreamName) -> Result<u64, E>,
@@ -120,6 +120,6 @@ pub(crate) fn check_continues<E>(
 
 /// Returns the command that wrote an event, if its header names one. A replica remembers it, so that
 /// a log which is given back to a new machine still does each command once.
-pub(crate) fn command_of(event: &Recorded) -> Option<CommandId> {
+pub fn command_of(event: &Recorded) -> Option<CommandId> {
     CommandId::from_slice(&event.header().command_id)
 }

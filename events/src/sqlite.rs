@@ -8,7 +8,7 @@ mod readers;
 mod request;
 mod rows;
 mod schema;
-mod sealing;
+mod tables;
 mod writer;
 
 use std::{
@@ -21,27 +21,28 @@ use tokio::sync::watch;
 
 pub use self::error::OpenError;
 use self::{
-    batch::Sealed,
     directory::{Directory, Log},
     poll::Poll,
     readers::Readers,
-    request::{AppendRequest, EraseRequest, OpenRequest, ReplicateRequest, SizeRequest},
+    request::{
+        AppendRequest, CheckpointRequest, EraseRequest, OpenRequest, ReplicateRequest, SizeRequest,
+    },
     rows::{RowError, Stored},
-    sealing::{open_body, seal_all, seal_error, sealing, writing_key},
     writer::Handle,
 };
 use crate::{
     chain::ChainHash,
     clock::{Clock, Ids, SystemIds},
     id::{CommandId, LogId, StreamName},
-    keys::{Keyring, Sealing},
+    keys::Keyring,
     limits,
     record::{Append, Recorded},
-    seal,
+    sealing::{self, open_body, seal_append, seal_batch, writing_key},
     store::{
-        AppendError, Appended, Happened, LogInfo, NewLog, Page, ReadError, ReplicaError, Store,
-        Tail,
+        AppendError, Appended, Checkpoint, Happened, LogInfo, NewLog, Page, ReadError,
+        ReplicaError, Store, Tail,
     },
+    tables::Tables,
 };
 
 /// Logs in one `SQLite` file.
@@ -133,6 +134,22 @@ impl SqliteStore {
         }
     }
 
+    async fn open_log(&self, new: NewLog, is_rewind: bool) -> Result<Tail, AppendError> {
+        let writer = self.writer()?;
+        // The first look at an owner's key makes it, and waits for the disk.
+        let (keys, id, owner) = (self.keys.clone(), new.id, new.owner.clone());
+        let sealing = tokio::task::spawn_blocking(move || keys.log_key(id, &owner));
+        let found = sealing.await.map_err(|_| AppendError::Stopped)?;
+        let key_check = sealing::key_check(found)?;
+        writer
+            .ask(OpenRequest {
+                new,
+                key_check,
+                is_rewind,
+            })
+            .await
+    }
+
     fn log(&self, id: LogId) -> Result<Arc<Log>, ReadError> {
         self.directory
             .get(id)
@@ -153,7 +170,7 @@ impl SqliteStore {
         let keys = self.keys.clone();
         self.readers
             .read(move |conn| {
-                let sealing = sealing(&*keys, &log);
+                let sealing = log.sealing(&*keys);
                 let (mut page, mut bytes) = (Page::default(), 0);
                 let mut broken = None;
                 query(conn, &mut |stored| {
@@ -162,7 +179,7 @@ impl SqliteStore {
                     if bytes > limits::PAGE_BYTES_MAX && !page.events.is_empty() {
                         return false;
                     }
-                    match open_body(&sealing, &event, body.as_deref()) {
+                    match open_body(&sealing, &event, body) {
                         Ok(body) => event.body = body,
                         Err(error) => {
                             broken = Some(error);
@@ -190,16 +207,11 @@ impl Store for SqliteStore {
                 Err(AppendError::OtherLog { log: new.id })
             };
         }
-        let writer = self.writer()?;
-        // The first look at an owner's key makes it, and waits for the disk.
-        let (keys, id, owner) = (self.keys.clone(), new.id, new.owner.clone());
-        let sealing = tokio::task::spawn_blocking(move || keys.log_key(id, &owner));
-        let key_check = match sealing.await.map_err(|_| AppendError::Stopped)? {
-            Sealing::Open => None,
-            Sealing::Key(key) => Some(key.check()),
-            Sealing::Lost | Sealing::Unavailable => return Err(AppendError::NoKey),
-        };
-        writer.ask(OpenRequest { new, key_check }).await
+        self.open_log(new, false).await
+    }
+
+    async fn rewind(&self, new: NewLog) -> Result<Tail, AppendError> {
+        self.open_log(new, true).await
     }
 
     async fn append(&self, id: LogId, append: Append) -> Result<Appended, AppendError> {
@@ -209,19 +221,8 @@ impl Store for SqliteStore {
             .get(id)
             .ok_or(AppendError::NoSuchLog { log: id })?;
         let prepared = append.prepare(&*self.ids)?;
-        let key = writing_key(&*self.keys, &log)?;
-        let events = prepared.into_iter().map(|event| {
-            let body = seal::seal(key.as_ref(), id, &event.payload_hash, &event.body);
-            Ok(Sealed {
-                stream: event.stream,
-                kind: event.kind,
-                version: event.version,
-                header: event.header,
-                payload_hash: event.payload_hash,
-                body: Some(body.map_err(seal_error)?),
-            })
-        });
-        let events = events.collect::<Result<Vec<_>, AppendError>>()?;
+        let key = writing_key(log.sealing(&*self.keys))?;
+        let events = seal_append(key.as_ref(), id, prepared)?;
         let Append {
             command,
             digest,
@@ -247,7 +248,10 @@ impl Store for SqliteStore {
             .ok_or(ReplicaError::NoSuchLog { log: id })?;
         let (keys, sealed_for) = (self.keys.clone(), log.clone());
         // A page of a thousand events is some milliseconds of hashing.
-        let sealing = tokio::task::spawn_blocking(move || seal_all(&*keys, &sealed_for, events));
+        let sealing = tokio::task::spawn_blocking(move || {
+            let key = writing_key(sealed_for.sealing(&*keys)).map_err(ReplicaError::Store)?;
+            seal_batch(key.as_ref(), id, events)
+        });
         let (events, bodies) = sealing
             .await
             .map_err(|_| ReplicaError::Store(AppendError::Stopped))??;
@@ -261,16 +265,17 @@ impl Store for SqliteStore {
     }
 
     async fn read(&self, id: LogId, after: u64, limit: usize) -> Result<Page, ReadError> {
-        let log = self.log(id)?;
+        let (log, to) = self.directory.holder(self.log(id)?, after);
         if after >= log.end().pos {
             return Ok(Page::default());
         }
-        let no = log.no;
+        let (id, no) = (log.id(), log.no);
+        let end = rows::event_no(no, log.end().pos.min(to)) + 1;
         let limit = limit.clamp(1, limits::PAGE_EVENTS_MAX);
         self.page(log, limit, move |conn, each| {
             let mut statement = conn.prepare_cached(rows::SELECT_AFTER)?;
             let limit = rows::signed(limit as u64);
-            let bounds = (rows::event_no(no, after), rows::event_no_end(no), limit);
+            let bounds = (rows::event_no(no, after), end, limit);
             let mut rows = statement.query(bounds)?;
             while let Some(row) = rows.next()? {
                 if !each(rows::stored(id, row)?) {
@@ -290,20 +295,27 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Page, ReadError> {
         let log = self.log(id)?;
-        let (no, stream) = (log.no, stream.clone());
         let limit = limit.clamp(1, limits::PAGE_EVENTS_MAX);
-        self.page(log, limit, move |conn, each| {
-            let mut statement = conn.prepare_cached(rows::SELECT_STREAM)?;
-            let (after, limit) = (rows::signed(after), rows::signed(limit as u64));
-            let mut rows = statement.query((no, stream.as_str(), after, limit))?;
-            while let Some(row) = rows.next()? {
-                if !each(rows::stored(id, row)?) {
-                    break;
+        for (log, to) in self.directory.line(log).into_iter().rev() {
+            let (id, no, stream) = (log.id(), log.no, stream.clone());
+            let page = self.page(log, limit, move |conn, each| {
+                let mut statement = conn.prepare_cached(rows::SELECT_STREAM)?;
+                let (after, limit) = (rows::signed(after), rows::signed(limit as u64));
+                let mut rows = statement.query((no, stream.as_str(), after, limit))?;
+                while let Some(row) = rows.next()? {
+                    let stored = rows::stored(id, row)?;
+                    if stored.event.pos > to || !each(stored) {
+                        break;
+                    }
                 }
+                Ok(())
+            });
+            let page = page.await?;
+            if !page.events.is_empty() {
+                return Ok(page);
             }
-            Ok(())
-        })
-        .await
+        }
+        Ok(Page::default())
     }
 
     async fn erase(&self, id: LogId, positions: &[u64]) -> Result<(), AppendError> {
@@ -321,10 +333,40 @@ impl Store for SqliteStore {
     }
 
     async fn happened(&self, id: LogId, command: CommandId) -> Result<Option<Happened>, ReadError> {
+        let line = self.directory.line(self.log(id)?);
+        let find = move |conn: &rusqlite::Connection| {
+            for (log, to) in line {
+                let known = rows::happened(conn, &log, command).map_err(readers::io)?;
+                if let Some(known) = known.filter(|known| known.range.last <= to) {
+                    return Ok(Some(known));
+                }
+            }
+            Ok(None)
+        };
+        self.readers.read(find).await
+    }
+
+    async fn keep_checkpoint(&self, id: LogId, checkpoint: Checkpoint) -> Result<(), AppendError> {
+        let writer = self.writer()?;
+        let log = self
+            .directory
+            .get(id)
+            .ok_or(AppendError::NoSuchLog { log: id })?;
+        writer.ask(CheckpointRequest { log, checkpoint }).await
+    }
+
+    async fn checkpoints(
+        &self,
+        id: LogId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Checkpoint>, ReadError> {
         let log = self.log(id)?;
-        self.readers
-            .read(move |conn| rows::happened(conn, log.no, command).map_err(readers::io))
-            .await
+        let limit = limit.min(limits::PAGE_EVENTS_MAX);
+        let read = move |conn: &rusqlite::Connection| {
+            rows::checkpoints(conn, log.no, after, limit).map_err(readers::row_error)
+        };
+        self.readers.read(read).await
     }
 
     fn tail(&self, id: LogId) -> Result<Tail, ReadError> {
@@ -332,10 +374,10 @@ impl Store for SqliteStore {
     }
 
     async fn chain_at(&self, id: LogId, pos: u64) -> Result<ChainHash, ReadError> {
-        let log = self.log(id)?;
+        let (log, _) = self.directory.holder(self.log(id)?, pos);
         let end = log.end();
         match pos {
-            0 => Ok(log.genesis),
+            pos if pos == log.base() => Ok(log.genesis),
             pos if pos == end.pos => Ok(end.chain),
             pos if pos > end.pos => Err(ReadError::AheadOfTail { pos, tail: end.pos }),
             pos => {
@@ -351,11 +393,19 @@ impl Store for SqliteStore {
         self.directory.infos()
     }
 
+    fn info(&self, id: LogId) -> Result<LogInfo, ReadError> {
+        self.log(id).map(|log| log.info())
+    }
+
     fn doorbell(&self, id: LogId) -> Result<watch::Receiver<u64>, ReadError> {
         self.log(id).map(|log| log.doorbell())
     }
 
     fn any_doorbell(&self) -> watch::Receiver<u64> {
         self.directory.any_doorbell()
+    }
+
+    fn tables(&self) -> Option<&dyn Tables> {
+        Some(self)
     }
 }

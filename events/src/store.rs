@@ -8,6 +8,7 @@ use crate::{
     id::{CommandId, LogId, StreamName},
     offset_key::OffsetKey,
     record::{Append, Recorded},
+    tables::Tables,
 };
 
 /// What a log is for. Decides who may write what in it.
@@ -28,17 +29,41 @@ pub struct NewLog {
     pub kind: LogKind,
     /// The user (account and box logs) whose key seals it; empty for the system log.
     pub owner: String,
-    /// Where it branched off: another log, a position in it and the link there.
-    pub parent: Option<(LogId, u64, ChainHash)>,
+    /// Where it branched off, if it is not a beginning.
+    pub parent: Option<Parent>,
+}
+
+/// Where a log branched off another. Everything up to there is the branch's history as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent {
+    pub log: LogId,
+    /// The last position that both have.
+    pub pos: u64,
+    /// The link there.
+    pub chain: ChainHash,
 }
 
 /// One log of a store.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogInfo {
     pub id: LogId,
     pub kind: LogKind,
     pub owner: String,
+    pub parent: Option<Parent>,
+    /// The branch that a rewind went on in. This log is never written again.
+    pub moved_to: Option<LogId>,
     pub tail: Tail,
+}
+
+/// A signed statement of where a log was, kept with it and elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The position that it speaks of.
+    pub size: u64,
+    /// The link there.
+    pub chain: ChainHash,
+    /// A signed note (<https://c2sp.org/signed-note>). The store does not read it.
+    pub note: String,
 }
 
 /// The durable end of a log. `pos` 0 and the genesis link: empty.
@@ -59,7 +84,8 @@ pub enum Expect {
     Exactly(u64),
 }
 
-/// Positions written, first and last.
+/// Positions written, first and last. Of a command without events `first` is the position after `last`,
+/// and `last` where the log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     pub first: u64,
@@ -79,7 +105,8 @@ pub enum Appended {
 /// A command that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happened {
-    /// Digest of what it asked for; `None` if only its events are known, as in a replica.
+    /// Digest of what it asked for; `None` if only its events are known, as in a replica, if they were
+    /// erased, or if it has none.
     pub digest: Option<[u8; 32]>,
     pub range: Range,
 }
@@ -97,20 +124,48 @@ pub struct Page {
 /// * Rejections are answered only once everything that they were decided on is durable.
 /// * Dropping the future of an append leaves its outcome unknown; repeat it with the same command id.
 /// * Doorbells ring after the commit. They may ring once for many commits.
+///
+/// # Branches
+///
+/// A log with a parent inherits the parent's history up to [`Parent::pos`]: its own positions go on
+/// behind that, and so do its streams' sequence numbers. Reading it from the start gives the parent's
+/// events first, as they are (with the id of the log that holds them), so that folds, projections and
+/// streams need not know of branches. An empty branch ends at its parent's position, with its own
+/// genesis link. A fork leaves the parent open, a [`Store::rewind`] closes it.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Opens a log, creating it when absent. Idempotent; a log never changes kind, owner or parent.
     async fn open(&self, log: NewLog) -> Result<Tail, AppendError>;
 
-    /// Appends the events of one command.
+    /// Opens `new` and closes its parent, both or neither: what the parent has behind the branching
+    /// point is left behind, and nobody writes to it again. Idempotent. [`AppendError::Moved`] when
+    /// the parent was closed in favour of another branch, [`AppendError::NoParent`] without one.
+    async fn rewind(&self, new: NewLog) -> Result<Tail, AppendError>;
+
+    /// Appends the events of one command. Without events it is only remembered, so that it has no effect
+    /// later either; what it asked for is not, since no erasure of an event would reach that.
     async fn append(&self, log: LogId, append: Append) -> Result<Appended, AppendError>;
 
     /// Appends events of another store's log unchanged: same positions, same hashes. Events that are
     /// held already are compared and passed over, so a batch may be sent twice.
     async fn replicate(&self, log: LogId, events: Vec<Recorded>) -> Result<Tail, ReplicaError>;
 
+    /// Keeps a checkpoint; one that is kept already is passed over. Refused with
+    /// [`AppendError::OtherHistory`] when the log's link there is another, or the log ends before it.
+    async fn keep_checkpoint(&self, log: LogId, checkpoint: Checkpoint) -> Result<(), AppendError>;
+
+    /// Returns the kept checkpoints with a size over `after`, by size, at most `limit`. Only those of
+    /// the log itself; a parent's are the parent's.
+    async fn checkpoints(
+        &self,
+        log: LogId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Checkpoint>, ReadError>;
+
     /// Reads the events behind `after`, at most `limit` (and [`crate::limits::PAGE_EVENTS_MAX`], and
-    /// about [`crate::limits::PAGE_BYTES_MAX`]; at least one if there is one).
+    /// about [`crate::limits::PAGE_BYTES_MAX`]; at least one if there is one). A page never spans two
+    /// logs.
     async fn read(&self, log: LogId, after: u64, limit: usize) -> Result<Page, ReadError>;
 
     /// Reads the events of one stream behind sequence number `after`.
@@ -135,11 +190,19 @@ pub trait Store: Send + Sync + 'static {
     /// Returns every log.
     fn logs(&self) -> Vec<LogInfo>;
 
+    /// Returns what is known of one log.
+    fn info(&self, log: LogId) -> Result<LogInfo, ReadError>;
+
     /// Rings when this log has moved; the value is the durable tail position.
     fn doorbell(&self, log: LogId) -> Result<watch::Receiver<u64>, ReadError>;
 
     /// Rings when any log has moved; the value only counts.
     fn any_doorbell(&self) -> watch::Receiver<u64>;
+
+    /// Returns what is kept beside the events, where there is such a thing to be checked.
+    fn tables(&self) -> Option<&dyn Tables> {
+        None
+    }
 
     /// Returns what a command wrote to this log, if it happened.
     ///
@@ -186,14 +249,20 @@ pub trait Store: Send + Sync + 'static {
         }
     }
 
-    /// Checks a key that a client gave back and returns the position to read behind.
-    async fn resume(&self, key: &OffsetKey) -> Result<u64, ReadError> {
-        let tail = self.tail(key.log)?;
-        if key.pos > tail.pos {
-            return Err(ReadError::AheadOfTail {
-                pos: key.pos,
-                tail: tail.pos,
-            });
+    /// Checks a key that a client gave back and returns the position behind which to read on in `log`.
+    ///
+    /// The key may be of an ancestor: up to where the branches part nothing is lost or repeated.
+    /// Behind that the answer is [`ReadError::Moved`].
+    async fn resume(&self, log: LogId, key: &OffsetKey) -> Result<u64, ReadError> {
+        let Some(common) = self.common(log, key.log)? else {
+            return Err(ReadError::OtherLog { log: key.log });
+        };
+        if key.pos > common {
+            return Err(ReadError::Moved { to: log, common });
+        }
+        let tail = self.info(key.log)?.tail.pos;
+        if key.pos > tail {
+            return Err(ReadError::AheadOfTail { pos: key.pos, tail });
         }
         let chain = self.chain_at(key.log, key.pos).await?;
         if chain.short() == key.chain {
@@ -201,6 +270,30 @@ pub trait Store: Send + Sync + 'static {
         } else {
             Err(ReadError::Diverged { pos: key.pos })
         }
+    }
+
+    /// Returns the last position of `other` that is history of `log` as well: `u64::MAX` if they are the
+    /// same log, `None` if `log` does not descend from it.
+    fn common(&self, log: LogId, other: LogId) -> Result<Option<u64>, ReadError> {
+        let mut common = u64::MAX;
+        let mut at = self.info(log)?;
+        while at.id != other {
+            let Some(parent) = at.parent else {
+                return Ok(None);
+            };
+            common = common.min(parent.pos);
+            at = self.info(parent.log)?;
+        }
+        Ok(Some(common))
+    }
+
+    /// Follows rewinds from `log` to the branch that is written today.
+    fn current(&self, log: LogId) -> Result<LogId, ReadError> {
+        let mut at = self.info(log)?;
+        while let Some(next) = at.moved_to {
+            at = self.info(next)?;
+        }
+        Ok(at.id)
     }
 }
 
@@ -210,6 +303,12 @@ pub enum AppendError {
     NoSuchLog { log: LogId },
     #[error("log {log} exists with another kind, owner or parent")]
     OtherLog { log: LogId },
+    #[error("log {log} was rewound and goes on as {to}")]
+    Moved { log: LogId, to: LogId },
+    #[error("a rewind needs a log to branch off")]
+    NoParent,
+    #[error("the history of log {log} is another at position {pos}")]
+    OtherHistory { log: LogId, pos: u64 },
     #[error("stream `{stream}` is at seq {actual}, expected {expected:?}")]
     Conflict {
         stream: StreamName,
@@ -219,7 +318,7 @@ pub enum AppendError {
     #[error("command id was used before for something else")]
     CommandReused,
     #[error(
-        "{events} events in one append; 1 to {} fit",
+        "{events} events in one append; {} fit",
         crate::limits::APPEND_EVENTS_MAX
     )]
     TooMany { events: usize },
@@ -270,6 +369,11 @@ pub enum ReadError {
     /// The key was made on another branch of this log, or the log was tampered with.
     #[error("the history differs from the key's at position {pos}")]
     Diverged { pos: u64 },
+    /// Law: a stream resumed from any key goes on without gap or repeat, or says why it cannot.
+    #[error("the history was rewound to position {common} and goes on in log {to}")]
+    Moved { to: LogId, common: u64 },
+    #[error("the key is of log {log}, which is not part of this history")]
+    OtherLog { log: LogId },
     #[error("a row at position {pos} is damaged: {what}")]
     Damaged { pos: u64, what: &'static str },
     #[error("reading the database")]

@@ -105,6 +105,7 @@ impl KeyStore {
              PRAGMA trusted_schema = OFF;",
         )?;
         make_tables(&conn, &master)?;
+        super::signing::make_table(&conn)?;
         Self::with(conn, &path, master, false)
     }
 
@@ -139,7 +140,7 @@ impl KeyStore {
             });
         }
         let check: Vec<u8> = conn.query_row("SELECT check_value FROM master", [], |r| r.get(0))?;
-        if check != check_value(&master) {
+        if check != master.check_value() {
             return Err(KeyStoreError::WrongMaster);
         }
         let inner = Mutex::new(Inner {
@@ -210,6 +211,15 @@ impl KeyStore {
         })
     }
 
+    pub(super) fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Lends the database, and the key that what lies in it is sealed under.
+    pub(super) fn locked<T>(&self, f: impl FnOnce(&Connection, &Master) -> T) -> T {
+        f(&self.lock().conn, &self.master)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -243,10 +253,6 @@ impl fmt::Debug for KeyStore {
     }
 }
 
-fn check_value(master: &Master) -> Vec<u8> {
-    master.derive("check")[..8].to_vec()
-}
-
 fn make_file(path: &Path) -> io::Result<()> {
     match OpenOptions::new()
         .write(true)
@@ -273,6 +279,6 @@ fn make_tables(conn: &Connection, master: &Master) -> rusqlite::Result<()> {
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {FORMAT};
          COMMIT;",
-        hex::encode(check_value(master))
+        hex::encode(master.check_value())
     ))
 }

@@ -1,6 +1,7 @@
 //! The master key: 32 random bytes in a file that only its owner can read.
 
 use std::{
+    fmt,
     fs::{File, OpenOptions},
     io::{self, Read, Write},
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
@@ -19,11 +20,12 @@ const FILE: &str = "master.key";
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 
-pub(super) struct Master(Zeroizing<[u8; KEY_BYTES]>);
+/// The key that all other keys are sealed under, and that keys for single purposes are derived from.
+pub struct Master(Zeroizing<[u8; KEY_BYTES]>);
 
 impl Master {
     /// Reads the key of this folder; `None` if there is no file.
-    pub(super) fn read(dir: &Path) -> Result<Option<Self>, KeyStoreError> {
+    pub fn read(dir: &Path) -> Result<Option<Self>, KeyStoreError> {
         let path = dir.join(FILE);
         let io = |source| KeyStoreError::Io {
             path: path.clone(),
@@ -50,7 +52,7 @@ impl Master {
 
     /// Makes the key of this folder. Fails if there is one, whole or half: a crash leaves no file with
     /// this name or a whole one.
-    pub(super) fn make(dir: &Path) -> Result<Self, KeyStoreError> {
+    pub fn make(dir: &Path) -> Result<Self, KeyStoreError> {
         let path = dir.join(FILE);
         let io = |source| KeyStoreError::Io {
             path: path.clone(),
@@ -71,7 +73,7 @@ impl Master {
     }
 
     /// Derives a key for one purpose. Purposes differ, so do the keys, and none leads to another.
-    pub(super) fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+    pub fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
         let mut hasher = blake3::Hasher::new_derive_key("cocoonbox 2026 master derived");
         hasher.update(&*self.0);
         hasher.update(purpose.as_bytes());
@@ -79,7 +81,7 @@ impl Master {
     }
 
     /// Seals a key so that it opens for this owner only.
-    pub(super) fn seal(&self, owner: &str, key: &[u8; 32]) -> Result<Vec<u8>, KeyStoreError> {
+    pub fn seal(&self, owner: &str, key: &[u8; 32]) -> Result<Vec<u8>, KeyStoreError> {
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(|_| KeyStoreError::NoRandomness)?;
         let sealed = self
@@ -95,11 +97,16 @@ impl Master {
         Ok([&nonce[..], &sealed].concat())
     }
 
-    pub(super) fn open(
-        &self,
-        owner: &str,
-        stored: &[u8],
-    ) -> Result<Zeroizing<[u8; 32]>, KeyStoreError> {
+    /// Recognises the key without giving it away.
+    pub fn check_value(&self) -> [u8; 8] {
+        let check = self.derive("check");
+        let mut short = [0; 8];
+        short.copy_from_slice(&check[..8]);
+        short
+    }
+
+    /// Opens what was sealed for this owner. [`KeyStoreError::WrongMaster`] if it does not open.
+    pub fn open(&self, owner: &str, stored: &[u8]) -> Result<Zeroizing<[u8; 32]>, KeyStoreError> {
         let (nonce, sealed) = stored
             .split_first_chunk::<NONCE_BYTES>()
             .ok_or(KeyStoreError::WrongMaster)?;
@@ -124,6 +131,12 @@ impl Master {
     fn cipher(&self) -> XChaCha20Poly1305 {
         let key = self.derive("owner keys");
         XChaCha20Poly1305::new(&(*key).into())
+    }
+}
+
+impl fmt::Debug for Master {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Master(***)")
     }
 }
 

@@ -6,12 +6,13 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::{
     directory::{Directory, Log},
-    rows::{self, RowError},
+    rows::{self, Damage, RowError},
 };
 use crate::{
-    chain::{ChainHash, PayloadHash},
+    chain::ChainHash,
     id::{CommandId, LogId, StreamName},
     replica::End,
+    sealing::Sealed,
     store::NewLog,
 };
 
@@ -43,16 +44,6 @@ pub(super) struct Head {
     is_dirty: bool,
 }
 
-/// An event with its place still open.
-pub(super) struct Sealed {
-    pub(super) stream: StreamName,
-    pub(super) kind: u32,
-    pub(super) version: u32,
-    pub(super) header: bytes::Bytes,
-    pub(super) payload_hash: PayloadHash,
-    pub(super) body: Option<Vec<u8>>,
-}
-
 /// Where an event goes.
 pub(super) struct Place {
     pub(super) pos: u64,
@@ -65,6 +56,8 @@ pub(super) struct Place {
 pub(super) struct Moved {
     pub(super) opened: Vec<Arc<Log>>,
     pub(super) ends: Vec<(Arc<Log>, End)>,
+    /// Logs that were closed, each with the branch it goes on in.
+    pub(super) closed: Vec<(Arc<Log>, LogId)>,
 }
 
 pub(super) struct Batch<'a> {
@@ -76,6 +69,7 @@ pub(super) struct Batch<'a> {
     claim_command: CachedStatement<'a>,
     opened: Vec<Arc<Log>>,
     touched: Vec<Arc<Log>>,
+    closed: Vec<(Arc<Log>, LogId)>,
     dirty: Vec<(i64, StreamName)>,
 }
 
@@ -90,7 +84,7 @@ impl State {
         let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0));
         let next_stream = number("SELECT coalesce(max(stream_id), 0) + 1 FROM stream")?;
         let next_log = number("SELECT coalesce(max(log_no), 0) + 1 FROM log")?;
-        let ends = publish(conn, directory)?;
+        let ends = publish(conn, directory, Damage::Refused)?;
         Ok(Self {
             ends,
             heads: HashMap::new(),
@@ -103,7 +97,7 @@ impl State {
 
     /// Only tells the directory what is there.
     pub(super) fn read(conn: &Connection, directory: &Directory) -> Result<(), RowError> {
-        publish(conn, directory).map(drop)
+        publish(conn, directory, Damage::Borne).map(drop)
     }
 
     fn trim(&mut self) {
@@ -140,6 +134,7 @@ impl<'a> Batch<'a> {
             claim_command,
             opened: Vec::new(),
             touched: Vec::new(),
+            closed: Vec::new(),
             dirty: Vec::new(),
         })
     }
@@ -170,6 +165,7 @@ impl<'a> Batch<'a> {
         Ok(Moved {
             opened: self.opened,
             ends,
+            closed: self.closed,
         })
     }
 
@@ -190,8 +186,8 @@ impl<'a> Batch<'a> {
 
     /// Returns the head of a stream, with what this batch has added to it.
     pub(super) fn head(&mut self, log: &Log, stream: &StreamName) -> rusqlite::Result<Head> {
-        let heads = self.state.heads.entry(log.no).or_default();
-        if let Some(head) = heads.get(stream) {
+        let kept = self.state.heads.get(&log.no);
+        if let Some(head) = kept.and_then(|heads| heads.get(stream)) {
             return Ok(*head);
         }
         let mut statement = self.conn.prepare_cached(
@@ -206,11 +202,87 @@ impl<'a> Batch<'a> {
                     is_dirty: false,
                 })
             })
-            .optional()?
-            .unwrap_or_default();
+            .optional()?;
+        let head = match head {
+            Some(head) => head,
+            None => self.inherited(log, stream)?,
+        };
+        let heads = self.state.heads.entry(log.no).or_default();
         heads.insert(stream.clone(), head);
         self.state.heads_kept += 1;
         Ok(head)
+    }
+
+    /// The head that a stream had where this log branched off.
+    fn inherited(&self, log: &Log, stream: &StreamName) -> rusqlite::Result<Head> {
+        let Some(parent) = log.opened.parent else {
+            return Ok(Head::default());
+        };
+        let Some(before) = self.log(parent.log) else {
+            return Ok(Head::default());
+        };
+        for (log, to) in self.line(&before) {
+            let found = rows::head_at(self.conn, log.no, stream, to.min(parent.pos))?;
+            if let Some((seq, pos)) = found {
+                return Ok(Head {
+                    seq,
+                    pos,
+                    ..Head::default()
+                });
+            }
+        }
+        Ok(Head::default())
+    }
+
+    /// The logs that hold the history of `log`, newest first, each with up to where.
+    pub(super) fn line(&self, log: &Arc<Log>) -> Vec<(Arc<Log>, u64)> {
+        let mut line = vec![(log.clone(), u64::MAX)];
+        let (mut at, mut to) = (log.clone(), u64::MAX);
+        while let Some(parent) = at.opened.parent
+            && let Some(before) = self.log(parent.log)
+        {
+            (at, to) = (before, to.min(parent.pos));
+            line.push((at.clone(), to));
+        }
+        line
+    }
+
+    /// Where the log was rewound to, if it was.
+    pub(super) fn moved_to(&self, log: &Log) -> Option<LogId> {
+        let closed = self.closed.iter().find(|(closed, _)| closed.no == log.no);
+        closed.map(|(_, to)| *to).or_else(|| log.moved_to())
+    }
+
+    /// Closes a log in favour of a branch of it.
+    pub(super) fn close(&mut self, log: &Arc<Log>, to: LogId) -> rusqlite::Result<()> {
+        self.conn
+            .prepare_cached("UPDATE log SET moved_to = ?2 WHERE log_no = ?1")?
+            .execute(params![log.no, to.as_bytes()])?;
+        self.closed.push((log.clone(), to));
+        Ok(())
+    }
+
+    /// The link at `pos` in the history of `log`, with what this batch has added; `None` past its end.
+    pub(super) fn chain_at(&self, log: &Arc<Log>, pos: u64) -> rusqlite::Result<Option<ChainHash>> {
+        let mut log = log.clone();
+        while let Some(parent) = log.opened.parent
+            && pos < parent.pos
+            && let Some(before) = self.log(parent.log)
+        {
+            log = before;
+        }
+        let end = self.end(&log);
+        if pos == log.base() {
+            return Ok(Some(log.genesis));
+        }
+        if pos >= end.pos {
+            return Ok((pos == end.pos).then_some(end.chain));
+        }
+        match rows::chain_at(self.conn, log.no, pos) {
+            Ok(chain) => Ok(Some(chain)),
+            Err(RowError::Sqlite(error)) => Err(error),
+            Err(RowError::Damaged { .. }) => Ok(None),
+        }
     }
 
     /// Notes that the command happens now. `false` if it happened before; nothing is changed then.
@@ -218,7 +290,7 @@ impl<'a> Batch<'a> {
         &mut self,
         log: &Log,
         command: CommandId,
-        digest: &[u8; 32],
+        digest: Option<&[u8; 32]>,
         (first, last): (u64, u64),
     ) -> rusqlite::Result<bool> {
         let claimed = self.claim_command.execute(params![
@@ -332,9 +404,9 @@ impl<'a> Batch<'a> {
                 new.id.as_bytes(),
                 rows::kind_number(new.kind),
                 new.owner,
-                parent.map(|(log, _, _)| log.as_bytes()),
-                parent.map(|(_, pos, _)| rows::signed(*pos)),
-                parent.map(|(_, _, chain)| chain.0),
+                parent.map(|parent| parent.log.as_bytes()),
+                parent.map(|parent| rows::signed(parent.pos)),
+                parent.map(|parent| parent.chain.0),
                 key_check,
                 super::schema::FORMAT,
                 self.now_us,
@@ -354,10 +426,15 @@ fn limit_size(conn: &Connection, bytes: Option<u64>) -> rusqlite::Result<()> {
     conn.query_row(&sql, [], |_| Ok(()))
 }
 
-fn publish(conn: &Connection, directory: &Directory) -> Result<HashMap<i64, End>, RowError> {
+fn publish(
+    conn: &Connection,
+    directory: &Directory,
+    damage: Damage,
+) -> Result<HashMap<i64, End>, RowError> {
     let mut ends = HashMap::new();
     let (mut opened, mut moved) = (Vec::new(), Vec::new());
-    for row in rows::logs(conn)? {
+    let mut closed = Vec::new();
+    for row in rows::logs(conn, damage)? {
         ends.insert(row.no, row.end);
         let log = directory.get(row.opened.id).unwrap_or_else(|| {
             let log = Arc::new(Log::new(row.no, row.opened, row.key_check));
@@ -365,17 +442,24 @@ fn publish(conn: &Connection, directory: &Directory) -> Result<HashMap<i64, End>
             log
         });
         let known = log.end();
-        // Never silently: readers hold keys of what was there.
-        if row.end.pos < known.pos || log.no != row.no {
+        // Never silently: readers hold keys of what was there. Nobody does of a log that is seen for the
+        // first time, and whoever bears damage looks where it is.
+        let is_first = opened.last().is_some_and(|last| Arc::ptr_eq(last, &log));
+        let is_borne = is_first && damage == Damage::Borne;
+        if !is_borne && (row.end.pos < known.pos || log.no != row.no) {
             return Err(RowError::Damaged {
                 pos: known.pos,
                 what: "what was acked is gone",
             });
+        }
+        if let Some(to) = row.moved_to.filter(|to| log.moved_to() != Some(*to)) {
+            closed.push((log.clone(), to));
         }
         if known != row.end {
             moved.push((log, row.end));
         }
     }
     directory.publish(opened, &moved);
+    directory.close(&closed);
     Ok(ends)
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use rusqlite::params;
+
 use super::{
-    batch::{Batch, Place, Sealed},
+    batch::{Batch, Place},
     directory::Log,
     rows,
 };
@@ -12,7 +14,8 @@ use crate::{
     id::{CommandId, StreamName},
     record::Recorded,
     replica,
-    store::{AppendError, Appended, Expect, NewLog, Range, ReplicaError, Tail},
+    sealing::Sealed,
+    store::{AppendError, Appended, Checkpoint, Expect, NewLog, Range, ReplicaError, Tail},
 };
 
 /// A request to the writer: applied in a transaction with others, answered after its commit.
@@ -22,6 +25,11 @@ pub(super) trait Request: Send + 'static {
 
     /// Events and bytes, by which batches are bounded.
     fn weight(&self) -> (usize, usize);
+
+    /// Whether it takes something out that must not stay in the write-ahead log either.
+    fn erases(&self) -> bool {
+        false
+    }
 
     /// Writes everything or nothing. The outer error is the database's and takes the batch with it.
     fn apply(
@@ -56,6 +64,13 @@ pub(super) struct EraseRequest {
 pub(super) struct OpenRequest {
     pub(super) new: NewLog,
     pub(super) key_check: Option<[u8; 8]>,
+    /// Close the parent as well.
+    pub(super) is_rewind: bool,
+}
+
+pub(super) struct CheckpointRequest {
+    pub(super) log: Arc<Log>,
+    pub(super) checkpoint: Checkpoint,
 }
 
 impl AppendRequest {
@@ -75,7 +90,14 @@ impl AppendRequest {
     }
 
     fn replay(&self, batch: &Batch<'_>) -> rusqlite::Result<Option<Result<Appended, AppendError>>> {
-        let done = rows::happened(batch.conn, self.log.no, self.command)?;
+        let mut done = None;
+        for (log, to) in batch.line(&self.log) {
+            let known = rows::happened(batch.conn, &log, self.command)?;
+            done = known.filter(|known| known.range.last <= to);
+            if done.is_some() {
+                break;
+            }
+        }
         Ok(done.map(|done| {
             if done.digest.is_none_or(|digest| digest == self.digest) {
                 Ok(Appended::Replayed(done.range))
@@ -102,10 +124,24 @@ impl Request for AppendRequest {
         let (first, last) = (end.pos + 1, end.pos + self.events.len() as u64);
         // The usual case pays one look-up for both questions: claiming finds out whether the command is
         // known. Only a conflict has to ask, since a repeated command rarely meets its expectation again.
+        let closed = batch.moved_to(&self.log).map(|to| AppendError::Moved {
+            log: self.log.id(),
+            to,
+        });
+        if let Some(refusal) = closed {
+            return Ok(self.replay(batch)?.unwrap_or(Err(refusal)));
+        }
         if let Some(conflict) = self.conflict(batch)? {
             return Ok(self.replay(batch)?.unwrap_or(Err(conflict)));
         }
-        if !batch.claim(&self.log, self.command, &self.digest, (first, last))? {
+        // A branch does not look up its ancestors' commands by claiming.
+        if self.log.opened.parent.is_some()
+            && let Some(replayed) = self.replay(batch)?
+        {
+            return Ok(replayed);
+        }
+        let digest = (first <= last).then_some(&self.digest);
+        if !batch.claim(&self.log, self.command, digest, (first, last))? {
             return Ok(self.replay(batch)?.unwrap_or(Err(AppendError::Unknown)));
         }
         let recorded_us = batch.now_us.max(end.recorded_us);
@@ -169,6 +205,11 @@ impl Request for ReplicateRequest {
                 return Ok(Err(ReplicaError::Diverged { pos: sent.pos }));
             }
         }
+        let fresh = held < self.events.len();
+        if let Some(to) = batch.moved_to(&self.log).filter(|_| fresh) {
+            let log = self.log.id();
+            return Ok(Err(ReplicaError::Store(AppendError::Moved { log, to })));
+        }
         let head = |stream: &StreamName| batch.head(&self.log, stream).map(|head| head.seq);
         if let Err(refusal) = replica::check_continues(end, &self.events[held..], head)? {
             return Ok(Err(refusal));
@@ -220,24 +261,75 @@ impl Request for EraseRequest {
         (self.positions.len(), 0)
     }
 
+    fn erases(&self) -> bool {
+        true
+    }
+
     fn apply(&mut self, batch: &mut Batch<'_>) -> rusqlite::Result<Result<(), AppendError>> {
         let mut erase = batch.conn.prepare_cached(
             "UPDATE event SET body = NULL WHERE event_no = ?1 AND body IS NOT NULL",
+        )?;
+        let mut forget = batch.conn.prepare_cached(
+            "UPDATE command SET digest = NULL WHERE log_no = ?1 AND command_id = ?2",
         )?;
         let tail = batch.end(&self.log).pos;
         // A position outside of the log could come out as another log's row.
         for pos in self
             .positions
             .iter()
-            .filter(|pos| (1..=tail).contains(*pos))
+            .filter(|pos| (self.log.base() + 1..=tail).contains(*pos))
         {
             erase.execute([rows::event_no(self.log.no, *pos)])?;
+            // What a command asked for, hashed without a salt, is enough to find short words out.
+            match rows::event_at(batch.conn, self.log.id(), self.log.no, *pos) {
+                Ok(Some(event)) => {
+                    if let Some(command) = replica::command_of(&event) {
+                        forget.execute(params![self.log.no, command.as_bytes()])?;
+                    }
+                }
+                Ok(None) | Err(rows::RowError::Damaged { .. }) => {}
+                Err(rows::RowError::Sqlite(error)) => return Err(error),
+            }
         }
         Ok(Ok(()))
     }
 
     fn refusal(fate: AppendError) -> AppendError {
         fate
+    }
+}
+
+impl OpenRequest {
+    /// Checks that the new log continues what is there.
+    fn check_parent(&self, batch: &Batch<'_>) -> rusqlite::Result<Result<(), AppendError>> {
+        let Some(parent) = self.new.parent else {
+            return Ok(Ok(()));
+        };
+        let Some(log) = batch.log(parent.log) else {
+            return Ok(Err(AppendError::NoSuchLog { log: parent.log }));
+        };
+        if log.opened.kind != self.new.kind || log.opened.owner != self.new.owner {
+            return Ok(Err(AppendError::OtherLog { log: parent.log }));
+        }
+        if batch.chain_at(&log, parent.pos)? != Some(parent.chain) {
+            let (log, pos) = (parent.log, parent.pos);
+            return Ok(Err(AppendError::OtherHistory { log, pos }));
+        }
+        Ok(Ok(()))
+    }
+
+    /// The parent that a rewind closes, unless it is closed in favour of this log already.
+    fn to_close(&self, batch: &Batch<'_>) -> Result<Option<Arc<Log>>, AppendError> {
+        if !self.is_rewind {
+            return Ok(None);
+        }
+        let id = self.new.parent.ok_or(AppendError::NoParent)?.log;
+        let log = batch.log(id).ok_or(AppendError::NoSuchLog { log: id })?;
+        match batch.moved_to(&log) {
+            None => Ok(Some(log)),
+            Some(to) if to == self.new.id => Ok(None),
+            Some(to) => Err(AppendError::Moved { log: id, to }),
+        }
     }
 }
 
@@ -250,17 +342,53 @@ impl Request for OpenRequest {
     }
 
     fn apply(&mut self, batch: &mut Batch<'_>) -> rusqlite::Result<Result<Tail, AppendError>> {
+        let closes = match self.to_close(batch) {
+            Ok(closes) => closes,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         let log = match batch.log(self.new.id) {
             Some(log) if log.opened.is_same(&self.new) => log,
             Some(log) => return Ok(Err(AppendError::OtherLog { log: log.id() })),
-            None => batch.open(&self.new, self.key_check)?,
+            None => {
+                if let Err(refusal) = self.check_parent(batch)? {
+                    return Ok(Err(refusal));
+                }
+                batch.open(&self.new, self.key_check)?
+            }
         };
+        if let Some(parent) = closes {
+            batch.close(&parent, self.new.id)?;
+        }
         let end = batch.end(&log);
         Ok(Ok(Tail {
             log: log.id(),
             pos: end.pos,
             chain: end.chain,
         }))
+    }
+
+    fn refusal(fate: AppendError) -> AppendError {
+        fate
+    }
+}
+
+impl Request for CheckpointRequest {
+    type Done = ();
+    type Refusal = AppendError;
+
+    fn weight(&self) -> (usize, usize) {
+        (1, self.checkpoint.note.len())
+    }
+
+    fn apply(&mut self, batch: &mut Batch<'_>) -> rusqlite::Result<Result<(), AppendError>> {
+        let size = self.checkpoint.size;
+        let is_own = size >= self.log.base();
+        if !is_own || batch.chain_at(&self.log, size)? != Some(self.checkpoint.chain) {
+            let log = self.log.id();
+            return Ok(Err(AppendError::OtherHistory { log, pos: size }));
+        }
+        rows::keep_checkpoint(batch.conn, self.log.no, &self.checkpoint)?;
+        Ok(Ok(()))
     }
 
     fn refusal(fate: AppendError) -> AppendError {
@@ -286,11 +414,5 @@ impl Request for SizeRequest {
 
     fn refusal(fate: AppendError) -> AppendError {
         fate
-    }
-}
-
-impl Sealed {
-    fn bytes(&self) -> usize {
-        self.stream.as_str().len() + self.header.len() + self.body.as_ref().map_or(0, Vec::len)
     }
 }

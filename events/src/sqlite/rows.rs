@@ -2,12 +2,13 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::directory::Log;
 use crate::{
     chain::{ChainHash, PayloadHash, Verifier},
     id::{CommandId, LogId, StreamName},
     record::Recorded,
     replica::End,
-    store::{Happened, LogKind, NewLog, Range},
+    store::{Checkpoint, Happened, LogKind, NewLog, Parent, Range},
 };
 
 /// A row id is `log_no << POS_BITS | pos`: a log's events lie together, in order, without another index.
@@ -18,7 +19,7 @@ macro_rules! event_columns {
     ($rest:literal) => {
         concat!(
             "SELECT e.event_no, e.seq, e.kind, e.version, e.recorded_us, e.header, e.payload_hash,
-                    e.chain, e.body, s.name ",
+                    e.chain, e.body, s.name, s.log_no ",
             $rest
         )
     };
@@ -62,6 +63,7 @@ pub(super) struct LogRow {
     pub(super) no: i64,
     pub(super) opened: NewLog,
     pub(super) key_check: Option<[u8; 8]>,
+    pub(super) moved_to: Option<LogId>,
     pub(super) end: End,
 }
 
@@ -102,8 +104,13 @@ fn kind_from_number(number: i64) -> Option<LogKind> {
 
 /// Reads a row of [`event_columns`].
 pub(super) fn stored(log: LogId, row: &Row<'_>) -> Result<Stored, RowError> {
-    let pos = unsigned(row.get::<_, i64>(0)? & ((1 << POS_BITS) - 1));
+    let no: i64 = row.get(0)?;
+    let pos = unsigned(no & ((1 << POS_BITS) - 1));
     let damaged = |what| RowError::Damaged { pos, what };
+    // Read from its start the log has this event, read by stream it has not.
+    if row.get::<_, i64>(10)? != no >> POS_BITS {
+        return Err(damaged("its stream is another log's"));
+    }
     let blob = |index, what| row.get_ref(index)?.as_blob().map_err(|_| damaged(what));
     let name = row
         .get_ref(9)?
@@ -114,8 +121,8 @@ pub(super) fn stored(log: LogId, row: &Row<'_>) -> Result<Stored, RowError> {
         pos,
         stream: StreamName::new(name).map_err(|_| damaged("stream name"))?,
         seq: unsigned(row.get(1)?),
-        kind: row.get(2)?,
-        version: row.get(3)?,
+        kind: row.get(2).map_err(|_| damaged("kind"))?,
+        version: row.get(3).map_err(|_| damaged("version"))?,
         recorded_us: row.get(4)?,
         header: bytes::Bytes::copy_from_slice(blob(5, "header")?),
         body: None,
@@ -158,19 +165,87 @@ pub(super) fn chain_at(conn: &Connection, log_no: i64, pos: u64) -> Result<Chain
     ChainHash::from_slice(&bytes).ok_or(RowError::Damaged { pos, what: "chain" })
 }
 
+/// Returns sequence number and position of a stream's last event in this log up to position `to`.
+pub(super) fn head_at(
+    conn: &Connection,
+    log_no: i64,
+    stream: &StreamName,
+    to: u64,
+) -> rusqlite::Result<Option<(u64, u64)>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT e.seq, e.event_no FROM stream s CROSS JOIN event e ON e.stream_id = s.stream_id
+         WHERE s.log_no = ?1 AND s.name = ?2 AND e.event_no <= ?3 ORDER BY e.seq DESC LIMIT 1",
+    )?;
+    let to = event_no(log_no, to.min((1 << POS_BITS) - 1));
+    statement
+        .query_row(params![log_no, stream.as_str(), to], |row| {
+            let pos = unsigned(row.get::<_, i64>(1)? & ((1 << POS_BITS) - 1));
+            Ok((unsigned(row.get(0)?), pos))
+        })
+        .optional()
+}
+
+/// Keeps a checkpoint, unless one of that size is there.
+pub(super) fn keep_checkpoint(
+    conn: &Connection,
+    log_no: i64,
+    checkpoint: &Checkpoint,
+) -> rusqlite::Result<()> {
+    conn.prepare_cached(
+        "INSERT INTO checkpoint (log_no, size, chain, note) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT DO NOTHING",
+    )?
+    .execute(params![
+        log_no,
+        signed(checkpoint.size),
+        checkpoint.chain.0,
+        checkpoint.note
+    ])?;
+    Ok(())
+}
+
+pub(super) fn checkpoints(
+    conn: &Connection,
+    log_no: i64,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Checkpoint>, RowError> {
+    let mut statement = conn.prepare_cached(
+        "SELECT size, chain, note FROM checkpoint WHERE log_no = ?1 AND size > ?2
+         ORDER BY size LIMIT ?3",
+    )?;
+    let mut rows = statement.query(params![log_no, signed(after), signed(limit as u64)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let size = unsigned(row.get(0)?);
+        let damaged = RowError::Damaged {
+            pos: size,
+            what: "checkpoint",
+        };
+        let chain: Vec<u8> = row.get(1)?;
+        let note: Result<String, _> = row.get(2);
+        let whole = ChainHash::from_slice(&chain).zip(note.ok());
+        let (chain, note) = whole.ok_or(damaged)?;
+        found.push(Checkpoint { size, chain, note });
+    }
+    Ok(found)
+}
+
 /// Returns what a command wrote, if it happened.
 pub(super) fn happened(
     conn: &Connection,
-    log_no: i64,
+    log: &Log,
     command: CommandId,
 ) -> rusqlite::Result<Option<Happened>> {
+    // One that was remembered in an empty log has no event there.
     let mut statement = conn.prepare_cached(
-        "SELECT c.digest, c.first_pos, c.last_pos, e.chain FROM command c
-         JOIN event e ON e.event_no = (?1 << 40) | c.last_pos
-         WHERE c.log_no = ?1 AND c.command_id = ?2",
+        "SELECT c.digest, c.first_pos, c.last_pos, coalesce(e.chain, ?4) FROM command c
+         LEFT JOIN event e ON e.event_no = (?1 << 40) | c.last_pos
+         WHERE c.log_no = ?1 AND c.command_id = ?2 AND (e.chain IS NOT NULL OR c.last_pos = ?3)",
     )?;
+    let (base, genesis) = (signed(log.base()), log.genesis.0);
     statement
-        .query_row(params![log_no, command.as_bytes()], |row| {
+        .query_row(params![log.no, command.as_bytes(), base, genesis], |row| {
             let chain = ChainHash(row.get(3)?);
             let (first, last) = (unsigned(row.get(1)?), unsigned(row.get(2)?));
             Ok(Happened {
@@ -181,60 +256,82 @@ pub(super) fn happened(
         .optional()
 }
 
+/// What to make of a log's row, or of its last event, that cannot be what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Damage {
+    /// Nothing may be written on top of it.
+    Refused,
+    /// A reader is there to say where it is: the row is passed over, the last event taken as it lies.
+    Borne,
+}
+
 /// Reads every log and the end of each, and checks that the last event follows from the one before.
-pub(super) fn logs(conn: &Connection) -> Result<Vec<LogRow>, RowError> {
+pub(super) fn logs(conn: &Connection, damage: Damage) -> Result<Vec<LogRow>, RowError> {
     let mut statement = conn.prepare_cached(
-        "SELECT log_no, log_id, kind, owner, parent_log, parent_pos, parent_chain, key_check
+        "SELECT log_no, log_id, kind, owner, parent_log, parent_pos, parent_chain, key_check,
+                moved_to
          FROM log ORDER BY log_no",
     )?;
     let mut rows = statement.query([])?;
     let mut logs = Vec::new();
     while let Some(row) = rows.next()? {
-        let damaged = RowError::Damaged {
+        let damaged = || RowError::Damaged {
             pos: 0,
             what: "the log's own row",
         };
         let no: i64 = row.get(0)?;
-        let Some(opened) = opened(row)? else {
-            return Err(damaged);
+        let (opened, key_check, moved_to) = match whole(row) {
+            Some(whole) => whole,
+            None if damage == Damage::Borne => continue,
+            None => return Err(damaged()),
         };
-        let key_check = match row.get::<_, Option<Vec<u8>>>(7)? {
-            Some(check) => Some(check.try_into().map_err(|_| damaged)?),
-            None => None,
+        let end = match end(conn, no, &opened) {
+            Err(RowError::Damaged { pos, .. }) if damage == Damage::Borne => End {
+                pos,
+                chain: chain_at(conn, no, pos).unwrap_or(ChainHash([0; 32])),
+                recorded_us: i64::MIN,
+            },
+            end => end?,
         };
-        let end = end(conn, no, &opened)?;
         logs.push(LogRow {
             no,
             opened,
             key_check,
+            moved_to,
             end,
         });
     }
     Ok(logs)
 }
 
-fn opened(row: &Row<'_>) -> rusqlite::Result<Option<NewLog>> {
-    let id: Vec<u8> = row.get(1)?;
-    let kind = kind_from_number(row.get(2)?);
-    let owner = row.get(3)?;
-    let parent = match row.get::<_, Option<Vec<u8>>>(4)? {
-        None => Some(None),
-        Some(log) => {
-            let chain: Vec<u8> = row.get(6)?;
-            let pos = unsigned(row.get(5)?);
-            LogId::from_slice(&log)
-                .zip(ChainHash::from_slice(&chain))
-                .map(|(log, chain)| Some((log, pos, chain)))
-        }
+type Whole = (NewLog, Option<[u8; 8]>, Option<LogId>);
+
+/// Reads what a log's row says; `None` if a column cannot be what was written.
+fn whole(row: &Row<'_>) -> Option<Whole> {
+    let blob = |index| row.get::<_, Option<Vec<u8>>>(index).ok();
+    let parent = match blob(4)? {
+        None => None,
+        Some(log) => Some(Parent {
+            log: LogId::from_slice(&log)?,
+            pos: u64::try_from(row.get::<_, i64>(5).ok()?).ok()?,
+            chain: ChainHash::from_slice(&blob(6)??)?,
+        }),
     };
-    Ok((|| {
-        Some(NewLog {
-            id: LogId::from_slice(&id)?,
-            kind: kind?,
-            owner,
-            parent: parent?,
-        })
-    })())
+    let key_check = match blob(7)? {
+        None => None,
+        Some(check) => Some(check.try_into().ok()?),
+    };
+    let moved_to = match blob(8)? {
+        None => None,
+        Some(to) => Some(LogId::from_slice(&to)?),
+    };
+    let opened = NewLog {
+        id: LogId::from_slice(&blob(1)??)?,
+        kind: kind_from_number(row.get(2).ok()?)?,
+        owner: row.get(3).ok()?,
+        parent,
+    };
+    Some((opened, key_check, moved_to))
 }
 
 fn end(conn: &Connection, log_no: i64, opened: &NewLog) -> Result<End, RowError> {
@@ -249,7 +346,7 @@ fn end(conn: &Connection, log_no: i64, opened: &NewLog) -> Result<End, RowError>
     let pos = unsigned(last & ((1 << POS_BITS) - 1));
     let damaged = |what| RowError::Damaged { pos, what };
     let event = event_at(conn, opened.id, log_no, pos)?.ok_or(damaged("its stream is missing"))?;
-    let before = if pos == 1 {
+    let before = if pos == genesis.pos + 1 {
         genesis.chain
     } else {
         chain_at(conn, log_no, pos - 1)?

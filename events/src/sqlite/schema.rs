@@ -15,10 +15,14 @@ use super::OpenError;
 /// "cocn": says whose file this is, to us and to `file(1)`.
 const APPLICATION_ID: i64 = 0x636f_636e;
 /// Raised with every change of the tables that an older build would not understand.
-pub(super) const FORMAT: i64 = 1;
+pub(super) const FORMAT: i64 = 2;
 /// Only the command line and the replay tool ever wait: there is one writer, and it never holds long.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const MODE: u32 = 0o600;
+/// A child of this process that is on its way into its program holds our locks, those that were just let go
+/// of too, for some milliseconds.
+const LOCK_TRIES: u32 = 50;
+const LOCK_STEP: Duration = Duration::from_millis(5);
 
 const TABLES: &str = "
 CREATE TABLE log (
@@ -29,7 +33,8 @@ CREATE TABLE log (
   parent_log BLOB, parent_pos INTEGER, parent_chain BLOB,
   key_check BLOB,
   format INTEGER NOT NULL,
-  created_us INTEGER NOT NULL
+  created_us INTEGER NOT NULL,
+  moved_to BLOB
 ) STRICT;
 CREATE TABLE stream (
   stream_id INTEGER PRIMARY KEY,
@@ -61,6 +66,13 @@ CREATE TABLE command (
   recorded_us INTEGER NOT NULL,
   PRIMARY KEY (log_no, command_id)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE checkpoint (
+  log_no INTEGER NOT NULL REFERENCES log,
+  size INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  note TEXT NOT NULL,
+  PRIMARY KEY (log_no, size)
+) STRICT, WITHOUT ROWID;
 CREATE TRIGGER event_is_kept BEFORE DELETE ON event BEGIN
   SELECT RAISE(ABORT, 'an event is never deleted');
 END;
@@ -75,6 +87,18 @@ CREATE TRIGGER event_is_final BEFORE UPDATE ON event WHEN NOT (
 END;
 ";
 
+/// Brings format 1 up: it had neither rewinds nor checkpoints.
+const FROM_FORMAT_1: &str = "
+ALTER TABLE log ADD COLUMN moved_to BLOB;
+CREATE TABLE checkpoint (
+  log_no INTEGER NOT NULL REFERENCES log,
+  size INTEGER NOT NULL,
+  chain BLOB NOT NULL,
+  note TEXT NOT NULL,
+  PRIMARY KEY (log_no, size)
+) STRICT, WITHOUT ROWID;
+";
+
 /// What `sqlite_schema` must name; anything less is a file that was half made or meddled with.
 const OBJECTS: &[&str] = &[
     "log",
@@ -82,6 +106,7 @@ const OBJECTS: &[&str] = &[
     "event",
     "event_stream",
     "command",
+    "checkpoint",
     "event_is_kept",
     "event_is_final",
 ];
@@ -116,10 +141,7 @@ impl WriterLock {
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
         let mut name = path.as_os_str().to_owned();
         name.push(".lock");
-        let io = |source| OpenError::Io {
-            path: PathBuf::from(&name),
-            source,
-        };
+        let io = |source| OpenError::io(PathBuf::from(&name), source);
         let file = OpenOptions::new()
             .create(true)
             .write(true)
@@ -127,28 +149,34 @@ impl WriterLock {
             .mode(MODE)
             .open(&name)
             .map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
-            Err(std::fs::TryLockError::WouldBlock) => Err(OpenError::Locked {
-                path: path.to_owned(),
-            }),
-            Err(std::fs::TryLockError::Error(source)) => Err(io(source)),
+        let mut left = LOCK_TRIES;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self { _file: file }),
+                Err(std::fs::TryLockError::WouldBlock) if left > 0 => {
+                    left -= 1;
+                    std::thread::sleep(LOCK_STEP);
+                }
+                Err(std::fs::TryLockError::WouldBlock) => {
+                    let path = path.to_owned();
+                    return Err(OpenError::Locked { path });
+                }
+                Err(std::fs::TryLockError::Error(source)) => return Err(io(source)),
+            }
         }
     }
 }
 
 /// Opens the write connection, making the file when there is none.
 pub(super) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
-    make_file(path).map_err(|source| OpenError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
+    make_file(path).map_err(|source| OpenError::io(path.to_owned(), source))?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(|e| refuse(path, e))?;
     conn.busy_timeout(BUSY_TIMEOUT)
         .map_err(|e| refuse(path, e))?;
     // Before anything is written: is it ours at all?
-    let fresh = check_ours(path, &conn, true)?;
+    let found = check_ours(path, &conn, true)?;
+    let fresh = found == Found::Fresh;
     if fresh {
         conn.pragma_update(None, "page_size", 8192)
             .map_err(|e| refuse(path, e))?;
@@ -157,6 +185,10 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
     if fresh {
         make_tables(&conn).map_err(|e| refuse(path, e))?;
         tracing::info!(path = %path.display(), "log database created");
+    }
+    if found == Found::Older {
+        raise(&conn).map_err(|e| refuse(path, e))?;
+        tracing::info!(path = %path.display(), format = FORMAT, "log database brought up");
     }
     check_objects(path, &conn)?;
     Ok(conn)
@@ -179,6 +211,11 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
     let conn = match Connection::open_with_flags(path, flags).and_then(open) {
         Ok(conn) => conn,
         Err(error) if is_unopenable(&error) && path.exists() => {
+            if std::fs::metadata(wal(path)).is_ok_and(|wal| wal.len() > 0) {
+                return Err(OpenError::WalUnreadable {
+                    path: path.to_owned(),
+                });
+            }
             let uri = format!("file:{}?immutable=1", percent_encode(path));
             Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
                 .and_then(open)
@@ -186,9 +223,51 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection, OpenError> {
         }
         Err(error) => return Err(refuse(path, error)),
     };
-    check_ours(path, &conn, false)?;
+    if check_ours(path, &conn, false)? == Found::Older {
+        return Err(OpenError::OlderFormat {
+            path: path.to_owned(),
+            known: FORMAT,
+        });
+    }
     check_objects(path, &conn)?;
     Ok(conn)
+}
+
+/// Puts on disk what can be read, before anybody is told of it: a process that was killed, or whose
+/// sync failed, leaves commits in the write-ahead log that only the page cache has. Copying them into
+/// the file writes them afresh, which a repeated sync would not. `false`: somebody is in the way.
+pub(super) fn settle(conn: &Connection) -> rusqlite::Result<bool> {
+    let (busy, frames, moved) = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+        Ok((
+            row.get::<_, i64>(0)?,
+            row.get::<_, i64>(1)?,
+            row.get::<_, i64>(2)?,
+        ))
+    })?;
+    Ok(busy == 0 && frames == moved)
+}
+
+/// Settles a file that is opened for the first time. Neither a reader that pins the write-ahead log
+/// nor a full disk keeps it closed: syncing is enough for what no sync has failed on in this process.
+pub(super) fn settle_first(path: &Path, conn: &Connection) -> Result<(), OpenError> {
+    match settle(conn) {
+        Ok(true) => return Ok(()),
+        Ok(false) => {}
+        Err(error) if is_full(&error) => {}
+        Err(error) => return Err(refuse(path, error)),
+    }
+    let wal = wal(path);
+    tracing::warn!("write-ahead log not moved into the file at start");
+    match File::open(&wal).and_then(|file| file.sync_all()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(OpenError::io(wal, error)),
+        _ => Ok(()),
+    }
+}
+
+fn wal(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
 }
 
 /// Whether a failed write says that there is no room.
@@ -242,8 +321,18 @@ fn make_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks whose file this is. Returns whether it is empty and still to be made.
-fn check_ours(path: &Path, conn: &Connection, may_be_fresh: bool) -> Result<bool, OpenError> {
+/// What a file is to us.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// Empty, still to be made.
+    Fresh,
+    /// Of a format that this build brings up.
+    Older,
+    Current,
+}
+
+/// Checks whose file this is.
+fn check_ours(path: &Path, conn: &Connection, may_be_fresh: bool) -> Result<Found, OpenError> {
     let number = |sql: &str| {
         conn.query_row(sql, [], |row| row.get::<_, i64>(0))
             .map_err(|e| refuse(path, e))
@@ -252,7 +341,7 @@ fn check_ours(path: &Path, conn: &Connection, may_be_fresh: bool) -> Result<bool
     let format = number("PRAGMA user_version")?;
     let objects = number("SELECT count(*) FROM sqlite_schema")?;
     if may_be_fresh && application == 0 && format == 0 && objects == 0 {
-        return Ok(true);
+        return Ok(Found::Fresh);
     }
     if application != APPLICATION_ID {
         return Err(OpenError::NotOurs {
@@ -266,13 +355,16 @@ fn check_ours(path: &Path, conn: &Connection, may_be_fresh: bool) -> Result<bool
             known: FORMAT,
         });
     }
+    if format == 1 {
+        return Ok(Found::Older);
+    }
     if format != FORMAT {
         return Err(OpenError::Corrupt {
             path: path.to_owned(),
             what: format!("format {format} was never written"),
         });
     }
-    Ok(false)
+    Ok(Found::Current)
 }
 
 fn set_pragmas(path: &Path, conn: &Connection) -> Result<(), OpenError> {
@@ -314,6 +406,13 @@ fn make_tables(conn: &Connection) -> rusqlite::Result<()> {
     ))
 }
 
+/// Brings an older file up in one transaction.
+fn raise(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute_batch(&format!(
+        "BEGIN IMMEDIATE; {FROM_FORMAT_1} PRAGMA user_version = {FORMAT}; COMMIT;"
+    ))
+}
+
 fn check_objects(path: &Path, conn: &Connection) -> Result<(), OpenError> {
     let mut statement = conn
         .prepare("SELECT count(*) FROM sqlite_schema WHERE name = ?1")
@@ -335,6 +434,7 @@ fn check_objects(path: &Path, conn: &Connection) -> Result<(), OpenError> {
 pub(super) fn refuse(path: &Path, source: rusqlite::Error) -> OpenError {
     let path = path.to_owned();
     match source.sqlite_error_code() {
+        Some(ErrorCode::ReadOnly) => OpenError::ReadOnly { path },
         Some(ErrorCode::NotADatabase) => OpenError::NotOurs { path },
         Some(ErrorCode::DatabaseCorrupt) => OpenError::Corrupt {
             path,

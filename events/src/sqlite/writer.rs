@@ -42,6 +42,7 @@ enum Fate {
 /// A request with the place for its answer, its types forgotten.
 trait Job: Send {
     fn weight(&self) -> (usize, usize);
+    fn erases(&self) -> bool;
     fn apply(&mut self, batch: &mut Batch<'_>) -> rusqlite::Result<()>;
     fn answer(self: Box<Self>, fate: Result<(), Fate>);
 }
@@ -97,6 +98,7 @@ impl Handle {
     ) -> Result<Self, OpenError> {
         let lock = WriterLock::take(&path)?;
         let conn = schema::open_writer(&path)?;
+        schema::settle_first(&path, &conn)?;
         let state =
             State::load(&conn, &directory, None).map_err(|error| OpenError::row(&path, error))?;
         let (sender, queue) = mpsc::channel(limits::QUEUE_APPENDS_MAX);
@@ -207,6 +209,10 @@ impl<R: Request> Job for Asked<R> {
         self.request.weight()
     }
 
+    fn erases(&self) -> bool {
+        self.request.erases()
+    }
+
     fn apply(&mut self, batch: &mut Batch<'_>) -> rusqlite::Result<()> {
         self.outcome = Some(self.request.apply(batch)?);
         Ok(())
@@ -285,8 +291,37 @@ impl Writer {
 
     fn write(&mut self, mut jobs: Vec<Box<dyn Job>>) {
         let fate = self.attempt(&mut jobs);
+        // What was erased lies in the write-ahead log until that is empty. Not erased as far as anybody can
+        // tell: asking again is fine.
+        let erased = if fate.is_ok() && jobs.iter().any(|job| job.erases()) && !self.truncate() {
+            Err(Fate::Unknown)
+        } else {
+            fate
+        };
         for job in jobs {
+            let fate = if job.erases() { erased } else { fate };
             job.answer(fate);
+        }
+    }
+
+    /// Moves the write-ahead log into the file and empties it. Waits for readers, a page each.
+    fn truncate(&self) -> bool {
+        let Some((conn, _)) = &self.open else {
+            return false;
+        };
+        let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+            row.get::<_, i64>(0)
+        });
+        match busy {
+            Ok(0) => true,
+            Ok(_) => {
+                tracing::warn!("write-ahead log is in use and was not emptied after an erasure");
+                false
+            }
+            Err(error) => {
+                tracing::warn!(%error, "write-ahead log was not emptied after an erasure");
+                false
+            }
         }
     }
 
@@ -302,6 +337,7 @@ impl Writer {
             Ok(moved) => {
                 self.size_max = state.size_max;
                 self.directory.publish(moved.opened, &moved.ends);
+                self.directory.close(&moved.closed);
                 self.open = Some((conn, state));
                 Ok(())
             }
@@ -318,9 +354,10 @@ impl Writer {
         let before: Vec<_> = self.directory.all().iter().map(|log| log.tail()).collect();
         if let Err(fate) = self.reopen() {
             tracing::error!("log database cannot be reopened; appends are refused until it can");
+            // That there is no room to reopen says nothing of a batch that failed of something else.
             return match fate {
-                Fate::DiskFull => Fate::DiskFull,
-                Fate::Unknown | Fate::Stopped => Fate::Unknown,
+                Fate::DiskFull if schema::is_full(error) => Fate::DiskFull,
+                Fate::DiskFull | Fate::Unknown | Fate::Stopped => Fate::Unknown,
             };
         }
         let after: Vec<_> = self.directory.all().iter().map(|log| log.tail()).collect();
@@ -346,6 +383,18 @@ impl Writer {
                 _ => Fate::Stopped,
             }
         })?;
+        // A sync that failed once tells the next one nothing: what is read below was on its way then.
+        match schema::settle(&conn) {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::error!("log database is in use and cannot be settled");
+                return Err(Fate::Stopped);
+            }
+            Err(error) => {
+                tracing::error!(%error, "log database cannot be settled");
+                return Err(fate(&error));
+            }
+        }
         let state =
             State::load(&conn, &self.directory, self.size_max).map_err(|error| match error {
                 RowError::Sqlite(error) => fate(&error),

@@ -20,7 +20,7 @@ const DB: &str = "COCOONBOX_TEST_CRASH_DB";
 const KILLS: u64 = 12;
 const PRODUCERS: u64 = 8;
 
-fn log() -> NewLog {
+pub(crate) fn log() -> NewLog {
     let id = LogId(Uuid::from_u128(1));
     NewLog {
         id,
@@ -68,7 +68,7 @@ async fn child() {
     }
 }
 
-fn spawn(path: &Path) -> Child {
+pub(crate) fn spawn(path: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--nocapture", "--test-threads=1"])
         .env(DB, path)

@@ -8,18 +8,18 @@ use cocoonbox_events::{
 };
 use cocoonbox_proto::log::v1::{Actor, AgentClosed, AgentCreated, AgentRenamed};
 
-use crate::support::{command, memory, opened, sqlite, stream, verified};
+use crate::support::{command, memory, opened, read_all, sqlite, stream, verified};
 
 /// An agent that may be created once, renamed while it is there, and closed.
 #[derive(Clone, Default, Debug, PartialEq)]
-enum Agent {
+pub(crate) enum Agent {
     #[default]
     Absent,
     Named(String),
     Closed,
 }
 
-enum Ask {
+pub(crate) enum Ask {
     Create,
     Append(char),
     Close,
@@ -27,7 +27,7 @@ enum Ask {
 
 #[derive(Debug, thiserror::Error, PartialEq)]
 #[error("not in this state")]
-struct Refused;
+pub(crate) struct Refused;
 
 impl Aggregate for Agent {
     type Command = Ask;
@@ -115,6 +115,40 @@ async fn a_repeated_command_answers_as_it_did() {
         assert!(nothing.events.is_empty() && !nothing.replayed);
         assert_eq!(nothing.key.pos, 2);
         assert_eq!(verified(&*f.store, log).await.len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_led_to_nothing_leads_to_nothing_later() {
+    for f in [memory(), sqlite()] {
+        let log = opened(&*f.store).await;
+        let mut fold = Fold::<Agent>::new(log, stream("agent/a"));
+        let store = &*f.store;
+        let (create, close) = (meta(command()), meta(command()));
+        fold.execute(store, &Ask::Create, &create, [1; 32])
+            .await
+            .unwrap();
+        fold.execute(store, &Ask::Close, &close, [1; 32])
+            .await
+            .unwrap();
+        let asked = meta(command());
+        let nothing = fold.execute_remembered(store, &Ask::Close, &asked, [1; 32]);
+        let nothing = nothing.await.unwrap();
+        assert!(nothing.events.is_empty() && !nothing.replayed);
+        assert_eq!(nothing.key.pos, 2);
+
+        // Repeated late, on another agent that it would close.
+        let mut other = Fold::<Agent>::new(log, stream("agent/b"));
+        other
+            .execute(store, &Ask::Create, &meta(command()), [1; 32])
+            .await
+            .unwrap();
+        let late = other.execute_remembered(store, &Ask::Close, &asked, [1; 32]);
+        let late = late.await.unwrap();
+        assert!(late.events.is_empty() && late.replayed);
+        assert_eq!(late.key, nothing.key);
+        assert_eq!(other.state, Agent::Named(String::new()));
+        assert_eq!(read_all(store, log, 0).await.len(), 3);
     }
 }
 

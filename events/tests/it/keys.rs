@@ -23,7 +23,7 @@ fn is_same(a: &Sealing, b: &Sealing) -> bool {
     };
     let hash = PayloadHash::of(&body.salt, &body.payload);
     let sealed = seal::seal(Some(a), log(), &hash, &body).unwrap();
-    seal::open(Some(b), log(), &hash, &sealed).is_ok_and(|opened| opened == body)
+    seal::open(Some(b), log(), &hash, sealed).is_ok_and(|opened| opened == body)
 }
 
 #[test]

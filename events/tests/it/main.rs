@@ -4,9 +4,11 @@
 
 mod conformance;
 mod crash;
+mod erasing;
 mod fold;
 mod golden;
 mod keys;
 mod model;
+mod signing;
 mod sqlite;
 mod support;

@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Model {
     /// `(stream, text)`, the text gone once erased.
     events: Vec<(u8, Option<String>)>,
-    commands: HashMap<u8, (u8, u64, u64)>,
+    commands: HashMap<u8, (Option<u8>, u64, u64)>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -86,7 +86,7 @@ impl Model {
             unreachable!()
         };
         if let Some((then, first, last)) = self.commands.get(command) {
-            return if then == digest {
+            return if then.is_none_or(|then| then == *digest) {
                 Answer::Replayed(*first, *last)
             } else {
                 Answer::Reused
@@ -100,7 +100,7 @@ impl Model {
         self.events
             .extend(streams.iter().map(|s| (*s, Some(format!("{command}")))));
         let last = self.events.len() as u64;
-        self.commands.insert(*command, (*digest, first, last));
+        self.commands.insert(*command, (Some(*digest), first, last));
         Answer::Committed(first, last)
     }
 }
@@ -183,6 +183,12 @@ async fn play(steps: &[Step], mut open: impl FnMut(Option<Arc<dyn Store>>) -> Ar
                 let index = usize::try_from(*pos).unwrap() - 1;
                 if let Some((_, text)) = model.events.get_mut(index) {
                     *text = None;
+                    // What it asked for is forgotten with what it wrote.
+                    for (digest, first, last) in model.commands.values_mut() {
+                        if (*first..=*last).contains(pos) {
+                            *digest = None;
+                        }
+                    }
                 }
             }
             Step::Reopen => store = open(Some(store)),

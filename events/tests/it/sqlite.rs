@@ -1,9 +1,12 @@
 //! What only the SQLite store does.
 
+mod disk;
 mod failing;
 mod opening;
 mod sealing;
 mod sharing;
+mod sync;
+mod torn;
 
 use std::{
     path::{Path, PathBuf},

@@ -12,13 +12,23 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 /// Nothing in these tests takes this long unless it hangs.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<ManualClock>,
-    _dir: Option<TempDir>,
+    pub(crate) _dir: Option<TempDir>,
 }
+
+/// The stores that the conformance suite runs against.
+macro_rules! each_store {
+    ($suite:ident: $($tests:tt)*) => {
+        $suite!(@store memory: $($tests)*);
+        $suite!(@store sqlite: $($tests)*);
+        $suite!(@store sealed: $($tests)*);
+    };
+}
+pub(crate) use each_store;
 
 pub(crate) fn memory() -> Fixture {
     let clock = Arc::new(ManualClock::at(1_000));

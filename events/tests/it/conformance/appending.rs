@@ -1,4 +1,4 @@
-use cocoonbox_events::{AppendError, Expect, Happened, LogId, LogKind, NewLog, ReadError};
+use cocoonbox_events::{AppendError, Expect, Happened, LogId, LogKind, NewLog, Parent, ReadError};
 use uuid::Uuid;
 
 use crate::support::{
@@ -41,7 +41,11 @@ pub(super) async fn opening_is_idempotent(f: Fixture) {
             ..new.clone()
         },
         NewLog {
-            parent: Some((LogId(Uuid::now_v7()), 1, tail.chain)),
+            parent: Some(Parent {
+                log: LogId(Uuid::now_v7()),
+                pos: 1,
+                chain: tail.chain,
+            }),
             ..new.clone()
         },
     ];
@@ -241,11 +245,44 @@ pub(super) async fn a_replay_outlives_its_expectation(f: Fixture) {
     ));
 }
 
+pub(super) async fn a_command_without_events_is_remembered(f: Fixture) {
+    let log = opened(&*f.store).await;
+    let (early, late) = (append(&[]), append(&[]));
+    let in_empty_log = committed(f.store.append(log, early.clone()).await);
+    assert_eq!((in_empty_log.first, in_empty_log.last), (1, 0));
+    assert_eq!(in_empty_log.chain, f.store.tail(log).unwrap().chain);
+
+    let one = committed(f.store.append(log, append(&[("agent/a", "1")])).await);
+    let behind_it = committed(f.store.append(log, late.clone()).await);
+    assert_eq!((behind_it.first, behind_it.last), (2, 1));
+    assert_eq!(behind_it.chain, one.chain);
+    committed(f.store.append(log, append(&[("agent/a", "2")])).await);
+
+    // Whatever it would lead to by now: it was fulfilled then.
+    for (asked, then) in [(early, in_empty_log), (late, behind_it)] {
+        let happened = f.store.happened(log, asked.command).await.unwrap();
+        let (digest, range) = (None, then);
+        assert_eq!(happened, Some(Happened { digest, range }));
+        let mut again = append(&[("agent/a", "late")]);
+        again.command = asked.command;
+        assert_eq!(replayed(f.store.append(log, asked).await), then);
+        assert_eq!(replayed(f.store.append(log, again).await), then);
+    }
+    assert_eq!(verified(&*f.store, log).await.len(), 2);
+}
+
+pub(super) async fn a_command_without_events_is_decided_on_what_is_there(f: Fixture) {
+    let log = opened(&*f.store).await;
+    committed(f.store.append(log, append(&[("agent/a", "1")])).await);
+    let refused = expecting(append(&[]), &[("agent/a", Expect::Absent)]);
+    let conflict = f.store.append(log, refused.clone()).await;
+    assert!(matches!(conflict, Err(AppendError::Conflict { .. })));
+    let happened = f.store.happened(log, refused.command).await.unwrap();
+    assert_eq!(happened, None);
+}
+
 pub(super) async fn limits_are_typed_errors(f: Fixture) {
     let log = opened(&*f.store).await;
-    let refused = f.store.append(log, append(&[])).await;
-    assert!(matches!(refused, Err(AppendError::TooMany { events: 0 })));
-
     let full: Vec<_> = (0..256).map(|_| ("agent/a", "x")).collect();
     committed(f.store.append(log, append(&full)).await);
     let over: Vec<_> = (0..257).map(|_| ("agent/a", "x")).collect();

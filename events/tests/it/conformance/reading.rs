@@ -1,6 +1,8 @@
 use cocoonbox_events::{OffsetKey, ReadError};
 
-use crate::support::{Fixture, append, committed, opened, read_all, stream, text_of, verified};
+use crate::support::{
+    Fixture, append, committed, opened, read_all, replayed, stream, text_of, verified,
+};
 
 pub(super) async fn pages_are_bounded_by_count(f: Fixture) {
     let log = opened(&*f.store).await;
@@ -99,21 +101,21 @@ pub(super) async fn keys_resume_or_say_why_not(f: Fixture) {
     let genesis = f.store.chain_at(log, 0).await.unwrap();
     assert_eq!(
         f.store
-            .resume(&OffsetKey::new(log, 0, genesis))
+            .resume(log, &OffsetKey::new(log, 0, genesis))
             .await
             .unwrap(),
         0
     );
     for event in verified(&*f.store, log).await {
         let key = event.offset_key();
-        assert_eq!(f.store.resume(&key).await.unwrap(), event.pos);
+        assert_eq!(f.store.resume(log, &key).await.unwrap(), event.pos);
         let mut other = key;
         other.chain[3] ^= 1;
-        let refused = f.store.resume(&other).await;
+        let refused = f.store.resume(log, &other).await;
         assert!(matches!(refused, Err(ReadError::Diverged { pos }) if pos == event.pos));
     }
     let ahead = OffsetKey::new(log, 3, genesis);
-    let refused = f.store.resume(&ahead).await;
+    let refused = f.store.resume(log, &ahead).await;
     assert!(matches!(
         refused,
         Err(ReadError::AheadOfTail { pos: 3, tail: 2 })
@@ -162,4 +164,32 @@ pub(super) async fn erased_payloads_are_gone_and_the_chain_verifies(f: Fixture) 
         .await
         .unwrap();
     assert_eq!((page.events[0].seq, &page.events[0].body), (2, &None));
+}
+
+/// What a command asked for, hashed without a salt, tells whoever can guess it.
+pub(super) async fn digests_of_erased_commands_are_gone(f: Fixture) {
+    let log = opened(&*f.store).await;
+    let (gone, kept) = (
+        append(&[("agent/a", "1"), ("agent/a", "2")]),
+        append(&[("agent/a", "3")]),
+    );
+    committed(f.store.append(log, gone.clone()).await);
+    committed(f.store.append(log, kept.clone()).await);
+    // One event of it is enough. Another log's command of the same id stays.
+    let other = opened(&*f.store).await;
+    committed(f.store.append(other, gone.clone()).await);
+    for _ in 0..2 {
+        f.store.erase(log, &[2, 99]).await.unwrap();
+    }
+    let digest = async |log, command| {
+        let happened = f.store.happened(log, command).await.unwrap();
+        happened.unwrap().digest
+    };
+    assert_eq!(digest(log, gone.command).await, None);
+    assert_eq!(digest(log, kept.command).await, Some(kept.digest));
+    assert_eq!(digest(other, gone.command).await, Some(gone.digest));
+    // It still happened: nothing is written twice.
+    let range = replayed(f.store.append(log, gone).await);
+    assert_eq!((range.first, range.last), (1, 2));
+    assert_eq!(verified(&*f.store, log).await.len(), 3);
 }

@@ -271,30 +271,3 @@ pub(super) async fn a_copy_remembers_commands(f: Fixture) {
         .unwrap();
     assert_eq!((happened.digest, happened.range), (None, range));
 }
-
-pub(super) async fn a_branch_starts_at_its_parent(f: Fixture) {
-    let (_, log, events) = written(&f, 3).await;
-    f.store.replicate(log, events.clone()).await.unwrap();
-    let parent = Some((log, 2, events[1].chain));
-    let branch = f
-        .store
-        .open(NewLog {
-            parent,
-            ..new_log()
-        })
-        .await
-        .unwrap();
-    let orphan = ChainHash::genesis(branch.log, None);
-    assert_eq!(
-        branch.chain,
-        ChainHash::genesis(branch.log, Some(events[1].chain))
-    );
-    assert_ne!(branch.chain, orphan);
-    committed(
-        f.store
-            .append(branch.log, append(&[("agent/a", "branch")]))
-            .await,
-    );
-    assert_eq!(verified(&*f.store, branch.log).await.len(), 1);
-    assert_eq!(verified(&*f.store, log).await.len(), 3);
-}

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use cocoonbox_events::{AppendError, Appended, Expect, Store};
 use rusqlite::Connection;
-use tempfile::TempDir;
 
 use super::{open, place};
 use crate::support::{append, committed, expecting, opened, verified, within};
@@ -36,43 +35,6 @@ async fn a_full_disk_refuses_and_recovers() {
     let again = expecting(again, &[("agent/b", Expect::Absent)]);
     assert_eq!(committed(store.append(log, again).await).first, acked + 1);
     assert_eq!(verified(&*store, log).await.len() as u64, acked + 3);
-}
-
-/// On a file system of some megabytes, where one is given:
-/// `mount -t tmpfs -o size=4m tmpfs DIR; COCOONBOX_TEST_SMALL_DISK=DIR cargo test -p cocoonbox-events`.
-#[tokio::test]
-async fn a_file_system_without_room_refuses_and_recovers() {
-    let Some(disk) = std::env::var_os("COCOONBOX_TEST_SMALL_DISK") else {
-        return;
-    };
-    let dir = TempDir::new_in(disk).unwrap();
-    let store = open(&dir.path().join("log.db"));
-    let log = opened(&store).await;
-    let ballast = dir.path().join("ballast");
-    let mut file = std::fs::File::create(&ballast).unwrap();
-    while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
-    drop(file);
-
-    let text = "x".repeat(8 * 1024);
-    let mut acked = 0;
-    let refused = loop {
-        match store.append(log, append(&[("agent/a", &text)])).await {
-            Ok(appended) => acked = appended.range().last,
-            Err(error) => break error,
-        }
-    };
-    assert!(matches!(refused, AppendError::DiskFull), "{refused:?}");
-    let once = append(&[("agent/a", &text)]);
-    let refused = store.append(log, once.clone()).await;
-    assert!(matches!(refused, Err(AppendError::DiskFull)), "{refused:?}");
-    assert_eq!(verified(&store, log).await.len() as u64, acked);
-
-    std::fs::remove_file(&ballast).unwrap();
-    let range = committed(store.append(log, once).await);
-    assert_eq!(range.first, acked + 1);
-    drop(store);
-    let store = open(&dir.path().join("log.db"));
-    assert_eq!(verified(&store, log).await.len() as u64, acked + 1);
 }
 
 #[tokio::test]

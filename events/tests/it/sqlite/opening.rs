@@ -3,12 +3,83 @@
 use std::{os::unix::fs::PermissionsExt, sync::Arc};
 
 use cocoonbox_events::{
-    AppendError, Expect, LogKind, NewLog, NoKeys, SqliteStore, Store, sqlite::OpenError,
+    AppendError, Checkpoint, Expect, NewLog, NoKeys, Parent, SqliteStore, Store, Tail,
+    sqlite::OpenError,
 };
 use rusqlite::Connection;
 
 use super::{open, place, try_open, without_trigger};
-use crate::support::{append, committed, expecting, new_log, opened, replayed, verified, within};
+use crate::support::{
+    append, committed, expecting, new_log, opened, read_all, replayed, verified, within,
+};
+
+#[tokio::test]
+async fn reopening_keeps_branches_and_checkpoints() {
+    let p = place();
+    let store = open(&p.path);
+    let log = opened(&store).await;
+    for text in ["1", "2"] {
+        committed(store.append(log, append(&[("agent/a", text)])).await);
+    }
+    let parent = Some(Parent {
+        log,
+        pos: 1,
+        chain: store.chain_at(log, 1).await.unwrap(),
+    });
+    let branch = NewLog {
+        parent,
+        ..new_log()
+    };
+    store.rewind(branch.clone()).await.unwrap();
+    let Tail {
+        pos: size, chain, ..
+    } = store.tail(log).unwrap();
+    let note = "note".to_owned();
+    let checkpoint = Checkpoint { size, chain, note };
+    store
+        .keep_checkpoint(log, checkpoint.clone())
+        .await
+        .unwrap();
+    drop(store);
+
+    let store = open(&p.path);
+    assert_eq!(store.checkpoints(log, 0, 9).await.unwrap(), [checkpoint]);
+    assert_eq!(store.info(log).unwrap().moved_to, Some(branch.id));
+    let next = expecting(
+        append(&[("agent/a", "x")]),
+        &[("agent/a", Expect::Exactly(1))],
+    );
+    assert_eq!(committed(store.append(branch.id, next).await).first, 2);
+    drop(store);
+    let store = open(&p.path);
+    let seen = read_all(&store, branch.id, 0).await;
+    assert_eq!((seen.len(), seen[1].seq, seen[1].log), (2, 2, branch.id));
+    let moved = store.append(log, append(&[("agent/a", "3")])).await;
+    assert!(matches!(moved, Err(AppendError::Moved { to, .. }) if to == branch.id));
+}
+
+#[tokio::test]
+async fn a_file_of_the_first_format_is_brought_up() {
+    let p = place();
+    let store = open(&p.path);
+    let log = opened(&store).await;
+    committed(store.append(log, append(&[("agent/a", "1")])).await);
+    drop(store);
+    let first =
+        "DROP TABLE checkpoint; ALTER TABLE log DROP COLUMN moved_to; PRAGMA user_version = 1;";
+    Connection::open(&p.path)
+        .unwrap()
+        .execute_batch(first)
+        .unwrap();
+
+    let reader = SqliteStore::open_read_only(&p.path, Arc::new(NoKeys));
+    assert!(matches!(reader, Err(OpenError::OlderFormat { .. })));
+    let store = open(&p.path);
+    committed(store.append(log, append(&[("agent/a", "2")])).await);
+    assert_eq!(verified(&store, log).await.len(), 2);
+    assert!(store.checkpoints(log, 0, 9).await.unwrap().is_empty());
+    SqliteStore::open_read_only(&p.path, Arc::new(NoKeys)).unwrap();
+}
 
 #[tokio::test]
 async fn reopening_keeps_everything() {
@@ -20,10 +91,13 @@ async fn reopening_keeps_everything() {
     let once = append(&[("agent/a", "1"), ("agent/b", "2")]);
     let range = committed(store.append(a.id, once.clone()).await);
     store.erase(a.id, &[2]).await.unwrap();
-    let parent = Some((a.id, 1, store.chain_at(a.id, 1).await.unwrap()));
+    let parent = Some(Parent {
+        log: a.id,
+        pos: 1,
+        chain: store.chain_at(a.id, 1).await.unwrap(),
+    });
     let branch = NewLog {
         parent,
-        kind: LogKind::Account,
         ..new_log()
     };
     store.open(branch.clone()).await.unwrap();
@@ -141,16 +215,16 @@ async fn other_files_are_refused() {
         let raw = Connection::open(&p.path).unwrap();
         raw.execute_batch(sql).unwrap();
     };
-    raw("PRAGMA user_version = 2");
+    raw("PRAGMA user_version = 3");
     assert!(matches!(
         refuse(),
         OpenError::NewerFormat {
-            found: 2,
-            known: 1,
+            found: 3,
+            known: 2,
             ..
         }
     ));
-    raw("PRAGMA user_version = 1; DROP TRIGGER event_is_final");
+    raw("PRAGMA user_version = 2; DROP TRIGGER event_is_final");
     assert!(matches!(refuse(), OpenError::Corrupt { .. }));
     let read_only = SqliteStore::open_read_only(&p.path, Arc::new(NoKeys));
     assert!(matches!(read_only, Err(OpenError::Corrupt { .. })));

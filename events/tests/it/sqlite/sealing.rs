@@ -180,3 +180,24 @@ async fn a_damaged_body_is_not_an_erased_one() {
     ));
     assert_eq!(store.read(log, 0, 1).await.unwrap().events.len(), 1);
 }
+
+#[tokio::test]
+async fn nothing_erased_is_left_in_the_write_ahead_log_or_the_commands() {
+    let p = place();
+    let store = open(&p.path);
+    let log = opened(&store).await;
+    let told = append(&[("agent/a", "a whispered secret"), ("agent/a", "stays")]);
+    let (command, digest) = (told.command, told.digest);
+    committed(store.append(log, told).await);
+    let happened = store.happened(log, command).await.unwrap().unwrap();
+    assert_eq!(happened.digest, Some(digest));
+    store.erase(log, &[1]).await.unwrap();
+    // While the store is open: an installation runs for months.
+    assert_eq!(store.wal_bytes(), 0);
+    let bytes = bytes_on_disk(p.dir.path());
+    assert!(!contains(&bytes, "whispered"));
+    assert!(contains(&bytes, "stays"));
+    let happened = store.happened(log, command).await.unwrap().unwrap();
+    assert_eq!(happened.digest, None);
+    assert_eq!(happened.range.last, 2);
+}

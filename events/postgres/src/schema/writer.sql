@@ -1,0 +1,12 @@
+GRANT USAGE ON SCHEMA cocoonbox TO ROLE_NAME;
+GRANT SELECT ON cocoonbox.migration TO ROLE_NAME;
+GRANT SELECT, INSERT, UPDATE (tail, chain, recorded_us, streams, moved_to, touched_at) ON cocoonbox.log TO ROLE_NAME;
+GRANT SELECT, INSERT, UPDATE (head_seq) ON cocoonbox.stream TO ROLE_NAME;
+GRANT SELECT, INSERT, UPDATE (body) ON cocoonbox.event TO ROLE_NAME;
+GRANT SELECT, INSERT, UPDATE (last_pos, digest) ON cocoonbox.command TO ROLE_NAME;
+GRANT SELECT, INSERT ON cocoonbox.checkpoint TO ROLE_NAME;
+GRANT SELECT, INSERT, UPDATE (sealed, destroyed_at) ON cocoonbox.owner_key TO ROLE_NAME;
+GRANT SELECT, INSERT, UPDATE (sealed, retired_us) ON cocoonbox.signing_key TO ROLE_NAME;
+GRANT SELECT, INSERT ON cocoonbox.master TO ROLE_NAME;
+GRANT SELECT, INSERT, UPDATE, DELETE ON cocoonbox.token TO ROLE_NAME;
+GRANT SELECT, INSERT, UPDATE ON cocoonbox.lease TO ROLE_NAME;
