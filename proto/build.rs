@@ -4,13 +4,19 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 15] = [
     "cocoonbox/log/v1/envelope.proto",
     "cocoonbox/log/v1/account.proto",
     "cocoonbox/log/v1/box.proto",
     "cocoonbox/log/v1/agent.proto",
+    "cocoonbox/log/v1/desktop.proto",
     "cocoonbox/control/v1/boxes.proto",
     "cocoonbox/control/v1/users.proto",
+    "cocoonbox/control/v1/budgets.proto",
+    "cocoonbox/control/v1/checkpoints.proto",
+    "cocoonbox/control/v1/erasure.proto",
+    "cocoonbox/control/v1/operator.proto",
+    "cocoonbox/agent/v1/control.proto",
     "cocoonbox/agent/v1/session.proto",
     "cocoonbox/agent/v1/agents.proto",
     "cocoonbox/toolhost/v1/toolhost.proto",
@@ -23,6 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(FILES, ["."])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        // A screen is many megabytes a second: not copied more often than it has to be.
+        .bytes(".cocoonbox.agent.v1.ScreenRequest")
+        .bytes(".cocoonbox.agent.v1.ScreenResponse")
+        .compile_fds(descriptors)?;
     Ok(())
 }
