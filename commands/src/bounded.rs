@@ -17,6 +17,15 @@ pub fn prefix(text: &str, bytes_max: usize) -> &str {
     &text[..end]
 }
 
+/// Returns the longest end that has at most `bytes_max` bytes and begins between characters.
+pub fn suffix(text: &str, bytes_max: usize) -> &str {
+    let mut start = text.len().saturating_sub(bytes_max);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,5 +36,13 @@ mod tests {
         assert_eq!(prefix("aä", 2), "a");
         assert_eq!(prefix("ä", 1), "");
         assert_eq!(prefix("", 5), "");
+    }
+
+    #[test]
+    fn a_suffix_begins_between_characters() {
+        assert_eq!(suffix("äa", 3), "äa");
+        assert_eq!(suffix("äa", 2), "a");
+        assert_eq!(suffix("ä", 1), "");
+        assert_eq!(suffix("", 5), "");
     }
 }

@@ -20,4 +20,4 @@ mod evolve;
 mod state;
 
 pub use command::{Command, Rejection};
-pub use state::{Debt, Phase, State};
+pub use state::{Debt, Origin, Phase, State};

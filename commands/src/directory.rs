@@ -20,6 +20,8 @@ pub struct User {
     pub name: String,
     pub account_log: LogId,
     pub admin: bool,
+    /// Their deletion was asked for and is owed. They can do nothing any more.
+    pub leaving: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +33,13 @@ pub enum Command {
         account_log: LogId,
         admin: bool,
     },
-    /// Frees the name. A user who is not there is fine.
+    /// Has a user deleted. One who is leaving already is fine.
+    RequestDeletion {
+        user_id: String,
+        /// Even the last admin.
+        force: bool,
+    },
+    /// Report: nothing of the user is left. Frees the name. A user who is not there is fine.
     RemoveUser { user_id: String },
 }
 
@@ -43,6 +51,10 @@ pub enum Rejection {
     BadName(#[from] BadName),
     #[error("field `user_id` is empty")]
     EmptyUserId,
+    #[error("there is no user `{user_id}`")]
+    NoSuchUser { user_id: String },
+    #[error("this is the last admin; without one nobody can make users but on the host")]
+    LastAdmin,
 }
 
 impl State {
@@ -54,7 +66,7 @@ impl State {
         self.users.get(self.names.get(name)?)
     }
 
-    /// Returns every user, by id.
+    /// Returns every user, by id, those who are leaving among them.
     pub fn users(&self) -> impl Iterator<Item = &User> {
         self.users.values()
     }
@@ -70,12 +82,16 @@ impl State {
         if self.users.contains_key(&user_id) || self.names.contains_key(&name) {
             return None;
         }
-        self.names.insert(name.clone(), user_id.clone());
+        // A name that was erased, with its user: it is nobody's.
+        if !name.is_empty() {
+            self.names.insert(name.clone(), user_id.clone());
+        }
         let user = User {
             user_id: user_id.clone(),
             name,
             account_log,
             admin: event.admin,
+            leaving: false,
         };
         self.users.insert(user_id, user);
         Some(())
@@ -83,7 +99,36 @@ impl State {
 
     fn removed(&mut self, event: &log::DirectoryUserRemoved) -> Option<()> {
         let user = self.users.remove(&event.user_id)?;
+        if user.name.is_empty() {
+            return Some(());
+        }
         self.names.remove(&user.name).map(drop)
+    }
+
+    fn request_deletion(
+        &self,
+        user_id: &str,
+        force: bool,
+    ) -> Result<Vec<DirectoryEvent>, Rejection> {
+        let user = self
+            .users
+            .get(user_id)
+            .ok_or_else(|| Rejection::NoSuchUser {
+                user_id: user_id.to_owned(),
+            })?;
+        if user.leaving {
+            return Ok(Vec::new());
+        }
+        let stays = |other: &&User| other.admin && !other.leaving && other.user_id != user_id;
+        if user.admin && !force && !self.users.values().any(|other| stays(&other)) {
+            return Err(Rejection::LastAdmin);
+        }
+        Ok(vec![DirectoryEvent::UserDeletionRequested(
+            log::DirectoryUserDeletionRequested {
+                user_id: user_id.to_owned(),
+                force,
+            },
+        )])
     }
 }
 
@@ -117,6 +162,7 @@ impl Aggregate for State {
                     admin: *admin,
                 })])
             }
+            Command::RequestDeletion { user_id, force } => self.request_deletion(user_id, *force),
             Command::RemoveUser { user_id } if self.users.contains_key(user_id) => {
                 Ok(vec![DirectoryEvent::UserRemoved(
                     log::DirectoryUserRemoved {
@@ -132,6 +178,11 @@ impl Aggregate for State {
         let taken = match event {
             DirectoryEvent::UserAdded(event) => self.added(event),
             DirectoryEvent::UserRemoved(event) => self.removed(event),
+            DirectoryEvent::UserDeletionRequested(event) => self
+                .users
+                .get_mut(&event.user_id)
+                .filter(|user| !user.leaving)
+                .map(|user| user.leaving = true),
         };
         match taken {
             Some(()) => Ok(self),

@@ -7,9 +7,15 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod blob;
 pub mod bounded;
 pub mod boxes;
+pub mod budget;
+pub mod control;
+pub mod desktop;
 pub mod directory;
+pub mod erasure;
 pub mod exec;
+pub mod models;
 pub mod name;
 pub mod user;

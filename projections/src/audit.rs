@@ -1,9 +1,13 @@
 //! What happened in an account, one line per event.
 
 use cocoonbox_events::{
-    BoxEvent, Kind, LogEvent, LogInfo, LogKind, Payload, Recorded, UsageEvent, UserEvent,
+    BoxEvent, BudgetEvent, ControlEvent, ErasureEvent, Kind, LogEvent, LogInfo, LogKind, Payload,
+    Recorded, UsageEvent, UserEvent,
 };
-use cocoonbox_proto::{control::v1::AuditEntry, log::v1::actor};
+use cocoonbox_proto::{
+    control::v1::AuditEntry,
+    log::v1::{BudgetAmount, BudgetScope, ModelRoles, actor, control_released::Reason},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -13,8 +17,8 @@ use crate::{
     rows::{self, Rows, View},
 };
 
-/// Rises when a summary is worded differently.
-const WORDING: u32 = 1;
+/// Rises when a summary is worded differently or lies elsewhere.
+const WORDING: u32 = 2;
 
 pub struct Audit;
 
@@ -29,6 +33,10 @@ pub struct AuditRow {
     /// Name from the registry, or `unknown.<number>`.
     pub kind: String,
     pub summary: String,
+    /// Left behind by a rewind of the log: it happened, and does not count. Told by who asks, for it
+    /// may come true later.
+    #[serde(skip)]
+    pub undone: bool,
 }
 
 impl From<AuditRow> for AuditEntry {
@@ -40,6 +48,7 @@ impl From<AuditRow> for AuditEntry {
             stream: row.stream,
             kind: row.kind,
             summary: row.summary,
+            undone: row.undone,
         }
     }
 }
@@ -63,12 +72,20 @@ impl Projection for Audit {
         kind == LogKind::Account
     }
 
+    fn gives_way(&self) -> bool {
+        false
+    }
+
     fn apply(
         &self,
         rows: &mut dyn Rows,
         event: &Recorded,
         log: &LogInfo,
     ) -> Result<(), ApplyError> {
+        // What a branch inherits is told where it happened.
+        if event.log != log.id {
+            return Ok(());
+        }
         let (kind, summary) = match Seen::read(event)? {
             None => (format!("unknown.{}", event.kind), String::new()),
             Some(Seen {
@@ -87,10 +104,12 @@ impl Projection for Audit {
             stream: event.stream.to_string(),
             kind,
             summary,
+            undone: false,
         };
         let key = row_key::key(&[
             &log.owner,
-            row_key::log_order(log.kind),
+            &row_key::time(event.recorded_us),
+            &row_key::log(log.id),
             &row_key::pos(event.pos),
         ]);
         rows::put(rows, View::Audit, &key, &row)?;
@@ -102,10 +121,13 @@ impl Projection for Audit {
     }
 
     fn clear(&self, rows: &mut dyn Rows, log: &LogInfo) -> Result<(), rows::Error> {
-        rows.delete_prefix(
-            View::Audit,
-            &row_key::prefix(&[&log.owner, row_key::log_order(log.kind)]),
-        )
+        let (all, of_log) = (row_key::prefix(&[&log.owner]), row_key::log(log.id));
+        for (key, _) in rows::scan_all::<AuditRow>(rows, View::Audit, &all)? {
+            if key.split('/').nth(2) == Some(&of_log) {
+                rows.delete(View::Audit, &key)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -133,11 +155,14 @@ fn summary(payload: &Payload) -> String {
         Payload::User(event) => user(event),
         Payload::Box(event) => of_box(event),
         Payload::Usage(UsageEvent::ModelCalled(call)) => format!(
-            "{} {}: {} in, {} out, status {}{}",
+            "{} {}: {} in, {} out{}, status {}{}",
             call.vendor,
             call.model,
             call.input_tokens,
             call.output_tokens,
+            call.cost_micros
+                .map(|micros| format!(", {}", dollars(micros)))
+                .unwrap_or_default(),
             call.status,
             if call.complete { "" } else { ", cut" },
         ),
@@ -146,8 +171,101 @@ fn summary(payload: &Payload) -> String {
             &event.reason,
         ),
         Payload::Log(LogEvent::ErasureDone(event)) => format!("{} payloads", event.positions.len()),
+        // Of a system log.
+        Payload::Log(LogEvent::CheckpointKeyIssued(event)) => event.name.clone(),
+        Payload::Log(LogEvent::CheckpointKeyRetired(event)) => event.name.clone(),
+        Payload::Erasure(event) => erasure(event),
+        Payload::Budget(event) => budget(event),
+        Payload::Control(event) => control(event),
+        Payload::Log(LogEvent::Rewound(event)) => {
+            told(&format!("to {}", event.common), &event.reason)
+        }
         // These do not stand in account logs.
-        Payload::Directory(_) | Payload::Agent(_) | Payload::Exec(_) => String::new(),
+        Payload::Directory(_)
+        | Payload::Agent(_)
+        | Payload::Exec(_)
+        | Payload::Blob(_)
+        | Payload::Desktop(_) => String::new(),
+    }
+}
+
+fn budget(event: &BudgetEvent) -> String {
+    match event {
+        BudgetEvent::Set(e) => {
+            let scope = e.scope.clone().unwrap_or_default();
+            let limits = [
+                e.tokens_max.map(|max| format!("{max} tokens")),
+                e.micros_max.map(dollars),
+            ];
+            let limits: Vec<String> = limits.into_iter().flatten().collect();
+            let span = if e.per_day { "a day" } else { "in total" };
+            let by = if e.imposed { ", by an admin" } else { "" };
+            format!(
+                "{} for {}: {} {span}{by}",
+                e.number,
+                scoped(&scope),
+                limits.join(" and ")
+            )
+        }
+        BudgetEvent::Cleared(e) => e.number.to_string(),
+        BudgetEvent::Reserved(e) => told(&e.model, &amount(e.amount)),
+        BudgetEvent::Settled(e) => told(
+            &amount(e.used),
+            &format!("of {} reserved", amount(e.reserved)),
+        ),
+        BudgetEvent::Expired(e) => e.reservation_id.clone(),
+        BudgetEvent::Exceeded(e) => format!(
+            "{}: {} asked for {}, {} used and {} reserved",
+            e.number,
+            scoped(&e.by.clone().unwrap_or_default()),
+            amount(e.asked),
+            amount(e.used),
+            amount(e.reserved),
+        ),
+    }
+}
+
+fn control(event: &ControlEvent) -> String {
+    match event {
+        ControlEvent::Taken(e) => told(&format!("lease {} by {}", e.fence, e.user_id), &e.label),
+        ControlEvent::Renewed(e) => format!("lease {}", e.fence),
+        ControlEvent::Released(e) => {
+            let reason = match e.reason() {
+                Reason::Unspecified => "ended",
+                Reason::HandedBack => "handed back",
+                Reason::Gone => "its viewer is gone",
+                Reason::Stolen => "taken by another",
+                Reason::Unfenced => "the box could not be told",
+            };
+            told(&format!("lease {}, {reason}", e.fence), &e.note)
+        }
+        ControlEvent::Expired(e) => format!("lease {}", e.fence),
+    }
+}
+
+fn scoped(scope: &BudgetScope) -> String {
+    match (scope.box_id.as_str(), scope.agent_id.as_str()) {
+        ("", _) => "all boxes".to_owned(),
+        (of, "") => format!("box {of}"),
+        (of, agent) => format!("agent {agent} of box {of}"),
+    }
+}
+
+fn amount(amount: Option<BudgetAmount>) -> String {
+    let amount = amount.unwrap_or_default();
+    format!("{} tokens ({})", amount.tokens, dollars(amount.micros))
+}
+
+fn dollars(micros: u64) -> String {
+    format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+fn erasure(event: &ErasureEvent) -> String {
+    match event {
+        ErasureEvent::Requested(e) => told(&format!("{} payloads", e.positions.len()), &e.reason),
+        ErasureEvent::ReplicaErased(e) => e.request_id.clone(),
+        ErasureEvent::BoxErased(e) => e.request_id.clone(),
+        ErasureEvent::BoxGone(e) => e.request_id.clone(),
     }
 }
 
@@ -162,10 +280,16 @@ fn user(event: &UserEvent) -> String {
     }
 }
 
+fn models(models: Option<&ModelRoles>) -> String {
+    let main = models.and_then(|models| models.main.as_ref());
+    main.map_or_else(String::new, |main| main.model.clone())
+}
+
 fn of_box(event: &BoxEvent) -> String {
     match event {
         BoxEvent::Created(e) => e.name.clone(),
         BoxEvent::Renamed(e) => e.name.clone(),
+        BoxEvent::ModelsSet(e) => models(e.models.as_ref()),
         BoxEvent::EnsureRequested(e) => e.operation_id.clone(),
         BoxEvent::WakeRequested(e) => e.operation_id.clone(),
         BoxEvent::Starting(e) => told(&e.operation_id, &e.image),
@@ -180,5 +304,9 @@ fn of_box(event: &BoxEvent) -> String {
         BoxEvent::DeleteRequested(e) => e.operation_id.clone(),
         BoxEvent::Deleted(e) => e.operation_id.clone(),
         BoxEvent::LogAnchored(e) => format!("at {}", e.pos),
+        BoxEvent::LogRewound(e) => told(
+            &format!("back to {} of {}", e.common, e.left_pos),
+            &e.reason,
+        ),
     }
 }

@@ -1,8 +1,12 @@
 //! The boxes of each user, as the last event left them.
 
 use cocoonbox_events::{BoxEvent, Kind, LogInfo, LogKind, Payload, Recorded};
-use cocoonbox_proto::control::v1::{self as control, State};
-use serde::{Deserialize, Serialize};
+use cocoonbox_proto::{
+    control::v1::{self as control, State},
+    log::v1::ModelRoles,
+};
+use prost::Message;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     projection::{ApplyError, Projection, Seen, at_ms},
@@ -36,6 +40,21 @@ pub struct BoxRow {
     /// The wake id of the running (or starting) machine; empty otherwise.
     pub wake_id: String,
     pub agent_version: String,
+    /// That and where the box's log was rewound last, and why; empty if it never was.
+    pub notice: String,
+    /// The box's own models, encoded; empty if it has none.
+    #[serde(serialize_with = "readable")]
+    pub models: Vec<u8>,
+}
+
+/// People who compare rows are shown fields, not bytes.
+fn readable<S: Serializer>(models: &Vec<u8>, serializer: S) -> Result<S::Ok, S::Error> {
+    if serializer.is_human_readable()
+        && let Some(fields) = cocoonbox_proto::json::render("cocoonbox.log.v1.ModelRoles", models)
+    {
+        return fields.serialize(serializer);
+    }
+    models.serialize(serializer)
 }
 
 impl BoxRow {
@@ -45,7 +64,8 @@ impl BoxRow {
 }
 
 impl From<BoxRow> for control::Box {
-    /// Leaves out what only the api knows: promises, and whether there is a newer image.
+    /// Leaves out what only the api knows: promises, the installation's models, and whether there is a newer image;
+    /// and the desktop, which is another view's.
     fn from(row: BoxRow) -> Self {
         Self {
             id: row.id,
@@ -60,6 +80,11 @@ impl From<BoxRow> for control::Box {
             offset_key: row.offset_key,
             promises: None,
             log_id: row.box_log,
+            notice: row.notice,
+            // What this cannot read was written by nobody.
+            models: ModelRoles::decode(row.models.as_slice()).ok(),
+            models_in_use: None,
+            desktop: None,
         }
     }
 }
@@ -70,7 +95,7 @@ impl Projection for Boxes {
     }
 
     fn version(&self) -> u32 {
-        3
+        5
     }
 
     fn views(&self) -> &'static [View] {
@@ -79,6 +104,10 @@ impl Projection for Boxes {
 
     fn wants(&self, kind: LogKind) -> bool {
         kind == LogKind::Account
+    }
+
+    fn gives_way(&self) -> bool {
+        true
     }
 
     fn apply(
@@ -154,6 +183,9 @@ fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
             row.state = State::Absent.into();
         }
         BoxEvent::Renamed(renamed) => row.name = renamed.name,
+        BoxEvent::ModelsSet(set) => {
+            row.models = set.models.unwrap_or_default().encode_to_vec();
+        }
         BoxEvent::EnsureRequested(asked) => {
             under_way(&mut row, State::Starting, asked.operation_id);
         }
@@ -199,6 +231,15 @@ fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
         }
         BoxEvent::DeleteRequested(asked) => {
             under_way(&mut row, State::Deleting, asked.operation_id);
+        }
+        // The old log's events stay where they are; who reads the box reads the branch.
+        BoxEvent::LogRewound(rewound) => {
+            let reason = rewound.reason.to_ascii_lowercase().replace('_', " ");
+            row.notice = format!(
+                "history rewound to {} of {}: {reason}",
+                rewound.common, rewound.left_pos
+            );
+            row.box_log = hex(&rewound.new_log);
         }
         // Says how far the box log is, not how the box is.
         BoxEvent::LogAnchored(_) | BoxEvent::Deleted(_) => return None,

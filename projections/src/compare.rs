@@ -1,8 +1,12 @@
 //! Proof that views are what their logs say: everything is folded again in memory and compared.
 
+use std::cmp::Ordering;
+
 use cocoonbox_events::{LogId, ReadError, Store, limits::PAGE_EVENTS_MAX};
+use rusqlite::{Connection, Rows as Found, Statement};
 
 use crate::{
+    database::EditionId,
     projection::ApplyError,
     rows::{MemoryRows, View},
     views::{Views, ViewsError},
@@ -50,6 +54,17 @@ pub enum Differs {
     Content,
 }
 
+/// What came of comparing rows that were built anew with those that answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Rows built.
+    pub rows: usize,
+    /// How many rows differ.
+    pub differing: usize,
+    /// The first of them.
+    pub differences: Vec<Difference>,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     #[error("reading the views")]
@@ -88,7 +103,7 @@ pub async fn rebuild_and_compare(store: &dyn Store, views: &Views) -> Result<Rep
     let logs = store.logs();
     let mut rebuilt = MemoryRows::default();
     let mut report = Report::default();
-    for projection in views.projections() {
+    for (projection, checkpoints) in views.projections().iter().zip(&checkpoints) {
         let name = projection.name();
         let before = rebuilt.len();
         let mut part = ProjectionReport {
@@ -97,7 +112,7 @@ pub async fn rebuild_and_compare(store: &dyn Store, views: &Views) -> Result<Rep
             events: 0,
             rows: 0,
         };
-        for checkpoint in checkpoints.iter().filter(|found| found.projection == name) {
+        for checkpoint in checkpoints {
             let id = checkpoint.log;
             let read = |source| CompareError::Read { log: id, source };
             let other = || CompareError::OtherHistory {
@@ -140,6 +155,85 @@ pub async fn rebuild_and_compare(store: &dyn Store, views: &Views) -> Result<Rep
     }
     compare(&live, &rebuilt, &mut report);
     Ok(report)
+}
+
+/// Compares two editions row by row as they are at one moment, in constant memory. `None` if they are not
+/// equally far in every log.
+pub(crate) fn editions(
+    connection: &Connection,
+    live: EditionId,
+    built: EditionId,
+) -> Result<Option<Compared>, rusqlite::Error> {
+    let apart: bool = connection.query_row(
+        "SELECT EXISTS (SELECT log, pos FROM checkpoint WHERE edition = ?1
+                        EXCEPT SELECT log, pos FROM checkpoint WHERE edition = ?2)
+             OR EXISTS (SELECT log, pos FROM checkpoint WHERE edition = ?2
+                        EXCEPT SELECT log, pos FROM checkpoint WHERE edition = ?1)",
+        [live.0, built.0],
+        |row| row.get(0),
+    )?;
+    if apart {
+        return Ok(None);
+    }
+    let rows = "SELECT view, key, value FROM row WHERE edition = ?1 ORDER BY view, key";
+    let (mut of_live, mut of_built) = (connection.prepare(rows)?, connection.prepare(rows)?);
+    let mut live = Side::of(&mut of_live, live)?;
+    let mut built = Side::of(&mut of_built, built)?;
+    let mut compared = Compared::default();
+    loop {
+        let order = match (&live.row, &built.row) {
+            (None, None) => return Ok(Some(compared)),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(live), Some(built)) => (&live.0, &live.1).cmp(&(&built.0, &built.1)),
+        };
+        let (what, row) = match order {
+            Ordering::Less => (Some(Differs::Extra), live.row.clone()),
+            Ordering::Greater => (Some(Differs::Missing), built.row.clone()),
+            Ordering::Equal if live.row == built.row => (None, None),
+            Ordering::Equal => (Some(Differs::Content), built.row.clone()),
+        };
+        if let (Some(what), Some((view, key, _))) = (what, row) {
+            compared.differing += 1;
+            if let Some(view) = View::from_name(&view)
+                && compared.differences.len() < DIFFERENCES_MAX
+            {
+                compared.differences.push(Difference { view, key, what });
+            }
+        }
+        if order != Ordering::Greater {
+            live.step()?;
+        }
+        if order != Ordering::Less {
+            compared.rows += 1;
+            built.step()?;
+        }
+    }
+}
+
+/// The rows of one edition in order, one at a time.
+struct Side<'a> {
+    found: Found<'a>,
+    row: Option<(String, String, Vec<u8>)>,
+}
+
+impl<'a> Side<'a> {
+    fn of(statement: &'a mut Statement<'_>, edition: EditionId) -> Result<Self, rusqlite::Error> {
+        let mut side = Self {
+            found: statement.query([edition.0])?,
+            row: None,
+        };
+        side.step()?;
+        Ok(side)
+    }
+
+    fn step(&mut self) -> Result<(), rusqlite::Error> {
+        self.row = match self.found.next()? {
+            Some(row) => Some((row.get(0)?, row.get(1)?, row.get(2)?)),
+            None => None,
+        };
+        Ok(())
+    }
 }
 
 fn compare(live: &MemoryRows, rebuilt: &MemoryRows, report: &mut Report) {

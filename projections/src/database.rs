@@ -4,9 +4,16 @@
 //! disappears under a running process is noticed and built again.
 
 mod checkpoint;
+mod edition;
+mod scrub;
+mod stop;
 
 pub use checkpoint::Checkpoint;
 pub(crate) use checkpoint::Moved;
+pub use edition::{Edition, EditionId};
+pub(crate) use edition::{State, sweep};
+pub(crate) use scrub::scrub;
+pub use stop::Stop;
 
 use std::{
     fs, io,
@@ -21,26 +28,38 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 /// `CBVW`: whose file it is.
 const APPLICATION_ID: i32 = 0x4342_5657;
 /// Rises with the tables here or with the codec of rows.
-const FORMAT: i32 = 1;
+const FORMAT: i32 = 3;
 /// Readers at one time; more wait. Reads take well under a millisecond and there are few cores.
 const READERS: usize = 4;
 /// For the replay tool, which may read at the same time.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) const SCHEMA: &str = "
+CREATE TABLE edition (
+  edition INTEGER PRIMARY KEY AUTOINCREMENT, projection TEXT NOT NULL, version INTEGER NOT NULL,
+  state INTEGER NOT NULL, compare INTEGER NOT NULL) STRICT;
+CREATE INDEX edition_projection ON edition (projection, state);
 CREATE TABLE row (
-  view TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL,
-  PRIMARY KEY (view, key)) WITHOUT ROWID, STRICT;
+  edition INTEGER NOT NULL, view TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (edition, view, key)) WITHOUT ROWID, STRICT;
 CREATE TABLE checkpoint (
-  projection TEXT NOT NULL, log BLOB NOT NULL, version INTEGER NOT NULL,
-  pos INTEGER NOT NULL, chain BLOB NOT NULL, erased_to INTEGER NOT NULL,
-  PRIMARY KEY (projection, log)) WITHOUT ROWID, STRICT;
+  edition INTEGER NOT NULL, log BLOB NOT NULL, pos INTEGER NOT NULL, chain BLOB NOT NULL,
+  erased_to INTEGER NOT NULL, epoch INTEGER NOT NULL,
+  PRIMARY KEY (edition, log)) WITHOUT ROWID, STRICT;
+CREATE TABLE stopped (
+  edition INTEGER NOT NULL, log BLOB NOT NULL, pos INTEGER NOT NULL, kind INTEGER NOT NULL,
+  kind_version INTEGER NOT NULL, error TEXT NOT NULL,
+  PRIMARY KEY (edition, log)) WITHOUT ROWID, STRICT;
+CREATE TABLE forgotten (owner TEXT PRIMARY KEY) WITHOUT ROWID, STRICT;
 ";
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("`{path}` belongs to something else")]
     NotViews { path: PathBuf },
+    /// Written by another build; that build, or an api of this one, can make it right.
+    #[error("`{path}` has format {format}, and this build reads {FORMAT}")]
+    Format { path: PathBuf, format: i32 },
     #[error("`{path}` cannot be replaced")]
     Replace {
         path: PathBuf,
@@ -122,6 +141,41 @@ impl Database {
                 .map_err(error)?;
             tx.commit().map_err(error)?;
         }
+        Self::with_readers(path, writer)
+    }
+
+    /// Opens a file that another process keeps. Nothing is made, replaced or written.
+    pub(crate) fn open_read_only(path: &Path) -> Result<Self, OpenError> {
+        let error = |source| OpenError::Open {
+            path: path.to_owned(),
+            source,
+        };
+        let writer =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(error)?;
+        writer
+            .pragma_update(None, "query_only", true)
+            .map_err(error)?;
+        let found: i32 = pragma(&writer, "application_id").map_err(error)?;
+        let format: i32 = pragma(&writer, "user_version").map_err(error)?;
+        if found != APPLICATION_ID {
+            return Err(OpenError::NotViews {
+                path: path.to_owned(),
+            });
+        }
+        if format != FORMAT {
+            return Err(OpenError::Format {
+                path: path.to_owned(),
+                format,
+            });
+        }
+        Self::with_readers(path, writer)
+    }
+
+    fn with_readers(path: &Path, writer: Connection) -> Result<Self, OpenError> {
+        let error = |source| OpenError::Open {
+            path: path.to_owned(),
+            source,
+        };
         let readers = (0..READERS)
             .map(|_| {
                 let reader = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
@@ -222,7 +276,8 @@ fn set_up(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     connection.busy_timeout(BUSY_TIMEOUT).map_err(error)?;
     connection.set_prepared_statement_cache_capacity(32);
     // NORMAL: a view that loses its last second catches up from the log.
-    let wanted: [(&'static str, &str, &str); 8] = [
+    // secure_delete: rows hold in the clear what the log holds sealed.
+    let wanted: [(&'static str, &str, &str); 9] = [
         ("page_size", "4096", "4096"),
         ("journal_mode", "WAL", "wal"),
         ("synchronous", "NORMAL", "1"),
@@ -231,6 +286,7 @@ fn set_up(connection: &Connection, path: &Path) -> Result<(), OpenError> {
         ("cache_size", "-65536", "-65536"),
         ("foreign_keys", "OFF", "0"),
         ("trusted_schema", "OFF", "0"),
+        ("secure_delete", "ON", "1"),
     ];
     for (name, value, expected) in wanted {
         connection

@@ -11,6 +11,8 @@ pub mod boxes;
 pub mod codec;
 pub mod compare;
 pub mod database;
+pub mod desktops;
+pub mod forget;
 pub mod operations;
 pub mod projection;
 pub mod row_key;
@@ -22,10 +24,15 @@ pub mod views;
 
 pub use audit::AuditRow;
 pub use boxes::BoxRow;
-pub use compare::{Report, rebuild_and_compare};
+pub use compare::{Compared, Report, rebuild_and_compare};
+pub use desktops::DesktopRow;
+pub use forget::{ForgetError, Forgotten, forget, forget_for_good, is_forgotten};
 pub use operations::{OperationEventRow, OperationRow};
 pub use projection::{ApplyError, Projection, all};
 pub use runner::Runner;
 pub use transcript::{AgentRow, ItemRow};
 pub use usage::UsageTotals;
-pub use views::{Behind, Degraded, Paged, Views, ViewsError};
+pub use views::{
+    Behind, Building, Condition, Degraded, Folded, Late, Paged, Rebuilt, Views, ViewsError,
+    conditions,
+};

@@ -109,6 +109,10 @@ impl Projection for Operations {
         kind == LogKind::Account
     }
 
+    fn gives_way(&self) -> bool {
+        true
+    }
+
     fn apply(
         &self,
         rows: &mut dyn Rows,
@@ -254,7 +258,11 @@ fn step(event: BoxEvent, open: Option<&str>) -> Option<Step> {
             phase: Phase::Creating,
             detail: told("machine lost", &e.detail),
         }),
-        BoxEvent::Created(_) | BoxEvent::Renamed(_) | BoxEvent::LogAnchored(_) => None,
+        BoxEvent::Created(_)
+        | BoxEvent::Renamed(_)
+        | BoxEvent::ModelsSet(_)
+        | BoxEvent::LogAnchored(_)
+        | BoxEvent::LogRewound(_) => None,
     }
 }
 

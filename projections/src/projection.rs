@@ -5,6 +5,7 @@ use cocoonbox_events::{DecodeError, Kind, LogInfo, LogKind, Payload, Recorded};
 use crate::{
     audit::Audit,
     boxes::Boxes,
+    desktops::Desktops,
     operations::Operations,
     rows::{self, Rows, View},
     transcript::Transcript,
@@ -20,14 +21,29 @@ pub trait Projection: Send + Sync + 'static {
     /// Permanent; names the checkpoint.
     fn name(&self) -> &'static str;
 
-    /// Another version means other rows from the same events: everything is rebuilt from position 1.
+    /// Another version means other rows from the same events: they are built from position 1 beside those
+    /// that are there.
     fn version(&self) -> u32;
+
+    /// Whether this build's questions can be answered from rows of another version. If so those rows go
+    /// on answering, as they stood, until the rows of this version are built; if not there is no answer
+    /// until then. Rows are bytes of a struct, so only say yes if neither keys nor structs differ.
+    fn reads(&self, version: u32) -> bool {
+        let _ = version;
+        false
+    }
 
     /// The views that belong to this projection and to no other.
     fn views(&self) -> &'static [View];
 
     /// Whether logs of this kind say anything to it.
     fn wants(&self, kind: LogKind) -> bool;
+
+    /// Whether the rows of a log that a rewind has closed give way to those of the branch that goes on. True
+    /// where rows are the owner's, so that two branches would mix; false where each log has rows of its
+    /// own. A branch's events begin with those that it inherits, which keep the id of the log that holds
+    /// them: rows of a log are named by `log`, never by the event.
+    fn gives_way(&self) -> bool;
 
     /// Takes one event in. Events come in order, each once. Kinds that this build does not know and
     /// kinds that do not concern the view change nothing.
@@ -41,6 +57,11 @@ pub trait Projection: Send + Sync + 'static {
 
     /// Deletes every row that came from this log.
     fn clear(&self, rows: &mut dyn Rows, log: &LogInfo) -> Result<(), rows::Error>;
+}
+
+/// Whether a projection takes in what is in a log.
+pub(crate) fn takes(projection: &dyn Projection, log: &LogInfo) -> bool {
+    projection.wants(log.kind) && !(log.moved_to.is_some() && projection.gives_way())
 }
 
 /// Why an event could not be taken in.
@@ -93,6 +114,7 @@ pub fn all() -> Vec<Box<dyn Projection>> {
         Box::new(Boxes),
         Box::new(Operations),
         Box::new(Transcript),
+        Box::new(Desktops),
         Box::new(Audit),
         Box::new(Usage),
     ]

@@ -3,7 +3,7 @@
 //! Ids come from callers and from boxes, which may lie; they are escaped, so that no id reaches into
 //! another's prefix. Positions have sixteen digits, so that keys sort as positions do.
 
-use cocoonbox_events::{LogId, LogKind};
+use cocoonbox_events::LogId;
 
 /// Escapes the separator and the escape character.
 pub fn part(text: &str) -> String {
@@ -52,13 +52,9 @@ pub fn block(event_pos: u64, block: u32) -> String {
     format!("{event_pos:016}.{block:010}")
 }
 
-/// A log's place among one user's logs: the account log comes first.
-pub fn log_order(kind: LogKind) -> &'static str {
-    match kind {
-        LogKind::System => "0",
-        LogKind::Account => "1",
-        LogKind::Box => "2",
-    }
+/// A time in microseconds, fixed width. Times before 1970 are all the same, and before every other.
+pub fn time(us: i64) -> String {
+    pos(u64::try_from(us).unwrap_or(0))
 }
 
 /// A log's id as it stands in keys.

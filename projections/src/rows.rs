@@ -32,14 +32,16 @@ pub enum View {
     Transcript,
     /// `<box log>/<agent>/<kind>/<id>` to what later events need to know.
     TranscriptMarks,
-    /// `<user>/<log order>/<pos>` to [`crate::AuditRow`].
+    /// `<user>/<time>/<account log>/<pos>` to [`crate::AuditRow`].
     Audit,
-    /// `<user>/<day>/<box>/<vendor>/<model>` to [`crate::UsageTotals`].
+    /// `<box log>` to [`crate::DesktopRow`].
+    Desktops,
+    /// `<user>/<day>/<box>/<agent>/<role>/<vendor>/<model>` to [`crate::UsageTotals`].
     Usage,
 }
 
 impl View {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Boxes,
         Self::BoxOwners,
         Self::Operations,
@@ -49,6 +51,7 @@ impl View {
         Self::Transcript,
         Self::TranscriptMarks,
         Self::Audit,
+        Self::Desktops,
         Self::Usage,
     ];
 
@@ -68,6 +71,7 @@ impl View {
             Self::Transcript => "transcript",
             Self::TranscriptMarks => "transcript_marks",
             Self::Audit => "audit",
+            Self::Desktops => "desktops",
             Self::Usage => "usage",
         }
     }
@@ -84,6 +88,12 @@ pub enum Error {
     },
     #[error("the views' database")]
     Database(#[from] rusqlite::Error),
+    /// No edition of the rows is complete that this build can read.
+    #[error("the rows of `{projection}` are being built")]
+    Building { projection: &'static str },
+    /// A question about a view that none of the projections here keeps.
+    #[error("view `{view}` is kept by no projection", view = .view.name())]
+    Unkept { view: View },
 }
 
 /// Rows by view and key, sorted by key.

@@ -1,11 +1,10 @@
-//! What can be asked of an agent or told to it, and why the answer may be no.
+//! What can be asked of an agent or told to it.
 
 use cocoonbox_proto::log::v1::{
-    ApprovalPolicy, Block, ModelChoice, StopReason, TokenUsage, agent_model_failed,
-    agent_output_streamed::Part, agent_tool_finished::Outcome,
+    AgentCreated, ApprovalRules, Block, Image, ModelRoles, StopReason, TokenUsage,
+    agent_approval_decided::Scope, agent_model_failed, agent_output_streamed::Part,
+    agent_todo_set::Item, agent_tool_finished::Outcome,
 };
-
-use crate::name::BadName;
 
 /// Longest prompt. An event has to fit a log (256 KiB), with room for what else is in it.
 pub const PROMPT_BYTES_MAX: usize = 200 * 1024;
@@ -19,21 +18,40 @@ pub const CHUNK_BYTES_MAX: usize = 16 * 1024;
 pub const REPLY_BYTES_MAX: usize = 240 * 1024;
 /// Chunks in one command: at their longest they are half of what an append takes.
 pub const CHUNKS_MAX: usize = 32;
+/// Longest list of what is to do, and longest text in it. It is one event, and told in every list.
+pub const TODO_ITEMS_MAX: usize = 100;
+pub const TODO_TEXT_BYTES_MAX: usize = 1_000;
+/// Longest answer to a question.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Pictures in one prompt or one result.
+pub const IMAGES_MAX: usize = 8;
+/// Branches of one conversation: each keeps the places of its entries in memory.
+pub const BRANCHES_MAX: usize = 256;
+/// Longest summary, and longest instruction: either is one event.
+pub const SUMMARY_BYTES_MAX: usize = 64 * 1024;
+pub const SYSTEM_BYTES_MAX: usize = 128 * 1024;
 /// Longest tool result. The loop cuts long ones far below this; what comes longer is cut here.
 pub const CONTENT_BYTES_MAX: usize = 200 * 1024;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    Create {
-        agent_id: String,
-        name: String,
-        model: ModelChoice,
-        approval: ApprovalPolicy,
-        /// Model calls allowed in one turn; 0 = 100.
-        steps_max: u32,
-    },
+    /// What the agent is to be, as its event has it. `steps_max` 0 = 100; `models` or `model` has to be
+    /// there.
+    Create(Box<AgentCreated>),
     Rename {
         name: String,
+    },
+    /// From the next call on.
+    SetModels {
+        models: ModelRoles,
+    },
+    /// Use the box's models, from the next call on, and go on following them.
+    FollowBox {
+        models: ModelRoles,
+    },
+    /// From the next tool call on; what is asked already stays asked.
+    SetRules {
+        rules: ApprovalRules,
     },
     /// No further prompts. Refused while a turn is under way or waits.
     Close,
@@ -41,13 +59,44 @@ pub enum Command {
     Prompt {
         prompt_id: String,
         text: String,
+        /// Reaches the next model call of the turn under way.
+        steer: bool,
+        images: Vec<Image>,
+    },
+    /// Takes back a prompt that waits.
+    Withdraw {
+        prompt_id: String,
+    },
+    /// Goes on from before a prompt that the branch under way has taken up, with another one in its place.
+    /// Refused while a turn is under way or waits. The same branch id is one branch.
+    Branch {
+        branch_id: String,
+        before_prompt_id: String,
+        prompt_id: String,
+        text: String,
+    },
+    /// Goes on at the end of a branch that was left; the first one has the empty id.
+    SelectBranch {
+        branch_id: String,
+    },
+    /// Says what the model is told before the conversation, from here on. Written where it has changed.
+    Instruct {
+        system: String,
+        tools: Vec<String>,
+        tools_hash: Vec<u8>,
+    },
+    SetTodo {
+        items: Vec<Item>,
     },
     /// Writes the step that is due, if one is. Fresh ids come along; those that are not needed are
     /// not used.
     Advance {
         turn_id: String,
         call_id: String,
+        /// Also of a question.
         approval_id: String,
+        /// Microseconds since the epoch, for what expires; 0 = nothing does.
+        now_us: i64,
     },
     /// The model call under way has put out this much more.
     Streamed {
@@ -79,12 +128,28 @@ pub enum Command {
         content: String,
         /// Empty where it was not an exec.
         exec_id: String,
+        images: Vec<Image>,
+        /// The whole of what `content` leaves out; empty where nothing is.
+        blob: String,
     },
     /// A person answers an approval.
     Approve {
         approval_id: String,
         allowed: bool,
         comment: String,
+        scope: Scope,
+        /// Microseconds since the epoch: an answer that comes too late is refused. 0 = it is in time.
+        now_us: i64,
+    },
+    /// The time of an approval is over. Before it is, nothing happens, so that a clock may jump.
+    Expire {
+        approval_id: String,
+        now_us: i64,
+    },
+    /// A person answers a question.
+    Answer {
+        question_id: String,
+        answer: String,
     },
     /// Ends the turn under way as soon as what runs has been stopped. If prompts wait for a turn that
     /// has not begun, it begins as `turn_id` and is cancelled, so that a cancel is never late.
@@ -104,53 +169,4 @@ pub struct Chunk {
     /// Bytes of this block streamed before.
     pub offset: u64,
     pub text: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rejection {
-    #[error("the agent does not exist")]
-    NotFound,
-    #[error("this is agent `{actual}`, not `{asked}`")]
-    OtherAgent { actual: String, asked: String },
-    #[error("the agent is closed")]
-    Closed,
-    #[error("the agent is in a turn or has prompts waiting")]
-    Busy,
-    #[error(transparent)]
-    BadName(#[from] BadName),
-    #[error("field `{field}` is empty")]
-    Empty { field: &'static str },
-    #[error("`{field}` has size {size}; {max} fits")]
-    TooLarge {
-        field: &'static str,
-        size: usize,
-        max: usize,
-    },
-    #[error("{QUEUE_PROMPTS_MAX} prompts wait already")]
-    QueueFull,
-    /// The call was ended, or is one of an earlier attempt.
-    #[error("model call `{call_id}` is not under way")]
-    CallNotOut { call_id: String },
-    #[error("block {block} has {expected} bytes so far, the chunk begins at {found}")]
-    ChunkOffset {
-        block: u32,
-        expected: u64,
-        found: u64,
-    },
-    #[error("block {block} was another part before")]
-    ChunkPart { block: u32 },
-    #[error("tool call `{tool_call_id}` is not of the reply under way")]
-    UnknownTool { tool_call_id: String },
-    #[error("tool call `{tool_call_id}` was not started")]
-    ToolNotStarted { tool_call_id: String },
-    #[error("tool call `{tool_call_id}` has another result already")]
-    ToolFinished { tool_call_id: String },
-    #[error("a tool cannot report this outcome")]
-    BadOutcome,
-    #[error("approval `{approval_id}` is not one of this turn")]
-    UnknownApproval { approval_id: String },
-    #[error("approval `{approval_id}` was answered the other way")]
-    AlreadyDecided { approval_id: String },
-    #[error("id `{id}` was used before")]
-    IdReused { id: String },
 }

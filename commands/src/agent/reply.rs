@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 
 use cocoonbox_proto::log::v1::{
-    AgentModelReplied, Block, StopReason, ToolUseBlock, agent_turn_ended::Outcome, block,
+    AgentModelReplied, Block, ModelRole, Risk, StopReason, ToolUseBlock,
+    agent_model_failed::Reason, agent_turn_ended::Outcome, block,
 };
 
 use super::{
-    state::{Entry, State},
+    command::SUMMARY_BYTES_MAX,
+    entry::{Entry, block_bytes},
+    state::State,
     tools,
-    turn::{Stage, ToolUse, UseState},
+    turn::{Failure, Stage, ToolUse, UseState},
 };
+use crate::bounded;
 
 /// Room for the fields around a block's text.
 const BLOCK_OVERHEAD_BYTES: usize = 32;
@@ -20,21 +24,8 @@ const TOOL_CALL_ID_BYTES_MAX: usize = 128;
 
 /// Returns about how many bytes the blocks take in an event.
 pub(super) fn bytes(blocks: &[Block]) -> usize {
-    blocks.iter().map(block_bytes).sum()
-}
-
-fn block_bytes(block: &Block) -> usize {
-    let text = match &block.block {
-        Some(block::Block::Text(text)) => text.text.len(),
-        Some(block::Block::Thinking(thinking)) => {
-            thinking.text.len() + thinking.signature.len() + thinking.redacted.len()
-        }
-        Some(block::Block::ToolUse(tool)) => {
-            tool.tool_call_id.len() + tool.name.len() + tool.args_json.len()
-        }
-        None => 0,
-    };
-    BLOCK_OVERHEAD_BYTES + text
+    let bytes = |block| BLOCK_OVERHEAD_BYTES + block_bytes(block);
+    blocks.iter().map(bytes).sum()
 }
 
 /// Gives each tool use an id that no other one of the conversation has.
@@ -100,12 +91,53 @@ pub(super) fn settle(reply: &AgentModelReplied) -> (Stage, Option<Entry>) {
             None,
         );
     }
-    let says_something = blocks
-        .iter()
-        .any(|block| matches!(block.block, Some(block::Block::Text(_))));
+    let says_something = blocks.iter().any(|block| {
+        matches!(
+            block.block,
+            Some(block::Block::Text(_) | block::Block::Vendor(_))
+        )
+    });
     // Thinking alone is not a message that a vendor takes back.
     let entry = says_something.then_some(Entry::Assistant { blocks });
     (ending(reply), entry)
+}
+
+/// Returns the text of a summary; `None` where there is none.
+fn summary(reply: &AgentModelReplied) -> Option<String> {
+    if reply.stop() == StopReason::Refusal {
+        return None;
+    }
+    let mut summary = String::new();
+    for block in &reply.blocks {
+        if let Some(block::Block::Text(text)) = &block.block {
+            summary.push_str(&text.text);
+        }
+    }
+    let summary = bounded::prefix(summary.trim(), SUMMARY_BYTES_MAX);
+    (!summary.is_empty()).then(|| summary.to_owned())
+}
+
+/// Says what comes behind a call that was to sum up so many entries.
+pub(super) fn summed(reply: &AgentModelReplied, entries: usize, attempt: u32) -> Stage {
+    match summary(reply) {
+        Some(summary) => Stage::Compacting {
+            call_id: reply.call_id.clone(),
+            summary,
+            entries,
+        },
+        None => Stage::CallDue {
+            failure: Some(Failure {
+                role: ModelRole::Summarize,
+                reason: Reason::Garbled,
+                detail: "the summary is empty".to_owned(),
+                retryable: false,
+                retry_after_ms: 0,
+                attempt,
+                tries: 0,
+                woken: false,
+            }),
+        },
+    }
 }
 
 fn ending(reply: &AgentModelReplied) -> Stage {
@@ -144,7 +176,7 @@ fn is_empty(block: &Block) -> bool {
                 && thinking.signature.is_empty()
                 && thinking.redacted.is_empty()
         }
-        Some(block::Block::ToolUse(_)) => false,
+        Some(block::Block::ToolUse(_) | block::Block::Vendor(_)) => false,
         None => true,
     }
 }
@@ -156,15 +188,19 @@ fn uses_of(blocks: &[Block], stop: StopReason) -> Vec<ToolUse> {
             tool_call_id,
             name,
             args_json,
+            risk_at_least,
         })) => Some(ToolUse {
             tool_call_id: tool_call_id.clone(),
             name: name.clone(),
             args_json: args_json.clone(),
             effect: tools::effect(name),
+            risk: tools::risk(name, args_json)
+                .max(Risk::try_from(*risk_at_least).unwrap_or(Risk::Money)),
             cut: stop == StopReason::MaxTokens && index == last,
             state: UseState::Waiting,
         }),
-        Some(block::Block::Text(_) | block::Block::Thinking(_)) | None => None,
+        Some(block::Block::Text(_) | block::Block::Thinking(_) | block::Block::Vendor(_))
+        | None => None,
     };
     blocks.iter().enumerate().filter_map(tool_use).collect()
 }
@@ -179,10 +215,10 @@ impl State {
         let Some(results) = uses.iter().map(ToolUse::result).collect::<Option<Vec<_>>>() else {
             return;
         };
-        self.conversation.push(Entry::Assistant {
+        self.history.push(Entry::Assistant {
             blocks: std::mem::take(blocks),
         });
-        self.conversation.push(Entry::ToolResults(results));
+        self.history.push(Entry::ToolResults(results));
         turn.stage = Stage::CallDue { failure: None };
     }
 }

@@ -7,15 +7,17 @@ use std::collections::BTreeMap;
 
 use cocoonbox_events::AgentEvent;
 use cocoonbox_proto::log::v1::{
-    self as log, AgentModelFailed, AgentModelReplied, Effect, agent_model_failed::Reason,
-    agent_output_streamed::Part, agent_tool_finished::Outcome,
+    self as log, AgentModelFailed, AgentModelReplied, AgentToolFinished, Effect,
+    agent_model_failed::Reason, agent_output_streamed::Part, agent_tool_finished::Outcome,
 };
 
 use super::{
-    command::{CHUNK_BYTES_MAX, CHUNKS_MAX, CONTENT_BYTES_MAX, Chunk, REPLY_BYTES_MAX, Rejection},
+    command::{CHUNK_BYTES_MAX, CHUNKS_MAX, CONTENT_BYTES_MAX, Chunk, IMAGES_MAX, REPLY_BYTES_MAX},
     decide::{Decision, fits},
-    reply,
-    state::{Entry, State},
+    entry::Entry,
+    rejection::Rejection,
+    repeats, reply,
+    state::State,
     turn::{Partial, Stage, ToolUse, Turn, UseState},
 };
 use crate::bounded;
@@ -93,53 +95,50 @@ pub(super) fn model_failed(state: &State, mut of: AgentModelFailed) -> Decision 
     Ok(vec![AgentEvent::ModelFailed(of)])
 }
 
-pub(super) fn tool_finished(
-    state: &State,
-    tool_call_id: &str,
-    outcome: Outcome,
-    content: &str,
-    exec_id: &str,
-) -> Decision {
-    match outcome {
+pub(super) fn tool_finished(state: &State, mut of: AgentToolFinished) -> Decision {
+    match of.outcome() {
         Outcome::Ok | Outcome::Error | Outcome::Interrupted | Outcome::Cancelled => {}
         Outcome::Unspecified | Outcome::Denied => return Err(Rejection::BadOutcome),
     }
-    let content = fitting(content);
+    of.content = fitting(&of.content);
+    of.images.truncate(IMAGES_MAX);
     let uses = state.turn.as_ref().map(Turn::uses).unwrap_or_default();
-    let tool_call_id = tool_call_id.to_owned();
+    let tool_call_id = of.tool_call_id.clone();
     let Some(tool) = uses.iter().find(|tool| tool.tool_call_id == tool_call_id) else {
-        let told = state
-            .conversation
-            .iter()
-            .rev()
-            .find_map(|entry| match entry {
-                Entry::ToolResults(results) => results
-                    .iter()
-                    .find(|result| result.tool_call_id == tool_call_id),
-                Entry::User { .. } | Entry::Assistant { .. } => None,
-            });
+        let told = state.history.kept().rev().find_map(|entry| match entry {
+            Entry::ToolResults(results) => results
+                .iter()
+                .find(|result| result.tool_call_id == tool_call_id),
+            Entry::User { .. } | Entry::Assistant { .. } => None,
+        });
         return match told {
             None => Err(Rejection::UnknownTool { tool_call_id }),
-            Some(told) if told.outcome == outcome && told.content == content => Ok(Vec::new()),
+            Some(told)
+                if told.outcome == of.outcome()
+                    && repeats::same_but_note(&told.content, &of.content) =>
+            {
+                Ok(Vec::new())
+            }
             Some(_) => Err(Rejection::ToolFinished { tool_call_id }),
         };
     };
     match &tool.state {
-        UseState::Called => Ok(vec![AgentEvent::ToolFinished(log::AgentToolFinished {
-            tool_call_id,
-            outcome: outcome.into(),
-            content,
-            exec_id: exec_id.to_owned(),
-        })]),
+        UseState::Called => {
+            of.content = repeats::noted(&state.history, uses, tool, of.content, &of.images);
+            Ok(vec![AgentEvent::ToolFinished(of)])
+        }
         UseState::Finished {
             outcome: before,
             content: told,
-        } if *before == outcome && *told == content => Ok(Vec::new()),
+            ..
+        } if *before == of.outcome() && repeats::same_but_note(told, &of.content) => Ok(Vec::new()),
         UseState::Finished { .. } => Err(Rejection::ToolFinished { tool_call_id }),
         UseState::Waiting
         | UseState::Asked { .. }
-        | UseState::Allowed
-        | UseState::Denied { .. } => Err(Rejection::ToolNotStarted { tool_call_id }),
+        | UseState::Allowed { .. }
+        | UseState::Denied { .. }
+        | UseState::Questioned { .. }
+        | UseState::Answered { .. } => Err(Rejection::ToolNotStarted { tool_call_id }),
     }
 }
 
@@ -160,16 +159,16 @@ pub(super) fn restarted(state: &State) -> Vec<AgentEvent> {
             .filter(|tool| tool.state == UseState::Called && tool.effect != Effect::ReadOnly)
             .map(|tool| finished(tool, Outcome::Interrupted, INTERRUPTED.to_owned()))
             .collect(),
-        Stage::CallDue { .. } | Stage::EndDue { .. } => Vec::new(),
+        Stage::CallDue { .. } | Stage::Compacting { .. } | Stage::EndDue { .. } => Vec::new(),
     }
 }
 
 pub(super) fn finished(tool: &ToolUse, outcome: Outcome, content: String) -> AgentEvent {
-    AgentEvent::ToolFinished(log::AgentToolFinished {
+    AgentEvent::ToolFinished(AgentToolFinished {
         tool_call_id: tool.tool_call_id.clone(),
         outcome: outcome.into(),
         content,
-        exec_id: String::new(),
+        ..AgentToolFinished::default()
     })
 }
 

@@ -1,10 +1,12 @@
 //! What can be asked of a box, and why the answer may be no.
 
-use cocoonbox_events::{ChainHash, LogId};
+use cocoonbox_events::{ChainHash, LogId, Parent};
+use cocoonbox_proto::log::v1::ModelRoles;
 
-use crate::name::BadName;
+use super::Origin;
+use crate::{models::BadModels, name::BadName};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Have it running. The identity fields count only where the box does not exist yet.
     Ensure {
@@ -13,6 +15,18 @@ pub enum Command {
         name: String,
         box_log: LogId,
         user_id: String,
+        operation_id: String,
+    },
+    /// Have a box that does not exist yet, with the disks and the history of another.
+    Fork {
+        box_id: String,
+        flavor: u32,
+        name: String,
+        box_log: LogId,
+        user_id: String,
+        origin: Origin,
+        /// The box's own models, as the other has them.
+        models: ModelRoles,
         operation_id: String,
     },
     /// Have it stopped, disks kept.
@@ -28,6 +42,10 @@ pub enum Command {
     Rename {
         name: String,
     },
+    /// Which models its agents use that have none of their own; none at all = the installation's.
+    SetModels {
+        models: ModelRoles,
+    },
 
     /// Report: a machine is about to be started with this wake id.
     Starting {
@@ -42,6 +60,8 @@ pub enum Command {
     /// Report: the machine is down and the disks are kept.
     Hibernated {
         memory_kept: bool,
+        /// The replica ends where the box's own log does.
+        quiesced: bool,
     },
     /// Report: the machine of this wake id ended without being asked to.
     MachineLost {
@@ -61,6 +81,16 @@ pub enum Command {
         box_log: LogId,
         pos: u64,
         chain: ChainHash,
+    },
+    /// Report: the box log goes on in another one, which branches off it.
+    LogRewound {
+        new_log: LogId,
+        /// The box log before that, and where they part.
+        parent: Parent,
+        /// Where the old log ended.
+        left_pos: u64,
+        /// Upper case with underscores.
+        reason: String,
     },
 }
 
@@ -84,8 +114,12 @@ pub enum Rejection {
     },
     #[error(transparent)]
     BadName(#[from] BadName),
+    #[error(transparent)]
+    BadModels(#[from] BadModels),
     #[error("field `{field}` is empty")]
     Empty { field: &'static str },
+    #[error("the box exists already")]
+    Exists,
     #[error("log {asked} is not this box's log")]
     OtherLog { asked: LogId },
     /// Somebody rewrote the box log behind an anchor.

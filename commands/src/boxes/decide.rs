@@ -3,8 +3,8 @@
 use cocoonbox_events::{BoxEvent, ChainHash, LogId};
 use cocoonbox_proto::log::v1 as log;
 
-use super::{Command, Phase, Rejection, State};
-use crate::{bounded, name::check_label};
+use super::{Command, Origin, Phase, Rejection, State};
+use crate::{bounded, models, name::check_label};
 
 type Decision = Result<Vec<BoxEvent>, Rejection>;
 
@@ -27,16 +27,44 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
                 }
                 return ensure(state, operation_id);
             }
-            not_empty("user_id", user_id)?;
-            check_label(name)?;
-            let created = BoxEvent::Created(log::BoxCreated {
+            let created = log::BoxCreated {
                 box_id: box_id.clone(),
                 flavor: *flavor,
                 name: name.clone(),
                 box_log: box_log.as_bytes().to_vec(),
                 user_id: user_id.clone(),
-            });
-            Ok(vec![created, ensure_requested(operation_id)])
+                origin: None,
+            };
+            create(created, operation_id)
+        }
+        Command::Fork {
+            box_id,
+            flavor,
+            name,
+            box_log,
+            user_id,
+            origin,
+            models,
+            operation_id,
+        } => {
+            not_empty("box_id", box_id)?;
+            not_empty("operation_id", operation_id)?;
+            if state.exists() {
+                return Err(Rejection::Exists);
+            }
+            let created = log::BoxCreated {
+                box_id: box_id.clone(),
+                flavor: *flavor,
+                name: name.clone(),
+                box_log: box_log.as_bytes().to_vec(),
+                user_id: user_id.clone(),
+                origin: Some(written(origin)),
+            };
+            let mut events = create(created, operation_id)?;
+            if *models != log::ModelRoles::default() {
+                events.insert(1, models_set(models)?);
+            }
+            Ok(events)
         }
         Command::Hibernate {
             operation_id,
@@ -64,16 +92,26 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
                 })]),
             }
         }
+        Command::SetModels { models } => match existing(state)? {
+            Phase::Deleting { .. } => Err(Rejection::BeingDeleted),
+            Phase::Deleted => Err(Rejection::Deleted),
+            _ if state.models == *models => Ok(Vec::new()),
+            _ => Ok(vec![models_set(models)?]),
+        },
         Command::Starting { wake_id, image } => starting(state, wake_id, image),
         Command::Running {
             wake_id,
             agent_version,
         } => running(state, wake_id, agent_version),
-        Command::Hibernated { memory_kept } => match &state.phase {
+        Command::Hibernated {
+            memory_kept,
+            quiesced,
+        } => match &state.phase {
             Phase::Hibernating { operation, .. } => {
                 Ok(vec![BoxEvent::Hibernated(log::BoxHibernated {
                     operation_id: operation.clone(),
                     memory_kept: *memory_kept,
+                    quiesced: *quiesced,
                 })])
             }
             phase => stale("hibernated", phase),
@@ -100,6 +138,58 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             pos,
             chain,
         } => anchor(state, *box_log, *pos, *chain),
+        Command::LogRewound {
+            new_log,
+            parent,
+            left_pos,
+            reason,
+        } => {
+            match existing(state)? {
+                Phase::Deleting { .. } => return Err(Rejection::BeingDeleted),
+                Phase::Deleted => return Err(Rejection::Deleted),
+                // Told twice.
+                _ if state.box_log == Some(*new_log) && state.parent == Some(*parent) => {
+                    return Ok(Vec::new());
+                }
+                _ if state.box_log != Some(parent.log) => {
+                    return Err(Rejection::OtherLog { asked: parent.log });
+                }
+                _ => {}
+            }
+            Ok(vec![BoxEvent::LogRewound(log::BoxLogRewound {
+                old_log: parent.log.as_bytes().to_vec(),
+                new_log: new_log.as_bytes().to_vec(),
+                common: parent.pos,
+                chain: parent.chain.0.to_vec(),
+                left_pos: *left_pos,
+                reason: reason.clone(),
+            })])
+        }
+    }
+}
+
+fn create(created: log::BoxCreated, operation_id: &str) -> Decision {
+    not_empty("user_id", &created.user_id)?;
+    check_label(&created.name)?;
+    Ok(vec![
+        BoxEvent::Created(created),
+        ensure_requested(operation_id),
+    ])
+}
+
+fn models_set(models: &log::ModelRoles) -> Result<BoxEvent, Rejection> {
+    models::check(models)?;
+    Ok(BoxEvent::ModelsSet(log::BoxModelsSet {
+        models: Some(models.clone()),
+    }))
+}
+
+fn written(origin: &Origin) -> log::BoxOrigin {
+    log::BoxOrigin {
+        box_id: origin.box_id.clone(),
+        log: origin.at.log.as_bytes().to_vec(),
+        pos: origin.at.pos,
+        chain: origin.at.chain.0.to_vec(),
     }
 }
 

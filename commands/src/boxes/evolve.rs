@@ -1,8 +1,8 @@
 //! From events to state.
 
-use cocoonbox_events::{BoxEvent, ChainHash, IllegalTransition, LogId};
+use cocoonbox_events::{BoxEvent, ChainHash, IllegalTransition, LogId, Parent};
 
-use super::{Phase, State};
+use super::{Origin, Phase, State};
 
 type Evolved = Result<State, IllegalTransition>;
 
@@ -10,15 +10,24 @@ pub(super) fn evolve(mut state: State, event: &BoxEvent) -> Evolved {
     match event {
         BoxEvent::Created(created) => {
             let box_log = LogId::from_slice(&created.box_log);
-            if state.exists() || created.box_id.is_empty() || box_log.is_none() {
+            let origin = created.origin.as_ref().map(|origin| {
+                let at = parent(&origin.log, origin.pos, &origin.chain)?;
+                let box_id = origin.box_id.clone();
+                Some(Origin { box_id, at })
+            });
+            let unusable = box_log.is_none() || origin == Some(None);
+            if state.exists() || created.box_id.is_empty() || unusable {
                 return illegal(&state, event);
             }
+            let origin = origin.flatten();
             return Ok(State {
                 box_id: created.box_id.clone(),
                 flavor: created.flavor,
                 name: created.name.clone(),
                 box_log,
                 user_id: created.user_id.clone(),
+                parent: origin.as_ref().map(|origin| origin.at),
+                origin,
                 ..State::default()
             });
         }
@@ -27,6 +36,14 @@ pub(super) fn evolve(mut state: State, event: &BoxEvent) -> Evolved {
                 return illegal(&state, event);
             }
             state.name.clone_from(&renamed.name);
+            return Ok(state);
+        }
+        BoxEvent::ModelsSet(set) => {
+            let is_over = matches!(state.phase, Phase::Deleting { .. } | Phase::Deleted);
+            if !state.exists() || is_over {
+                return illegal(&state, event);
+            }
+            state.models = set.models.clone().unwrap_or_default();
             return Ok(state);
         }
         BoxEvent::LogAnchored(anchored) => {
@@ -38,6 +55,20 @@ pub(super) fn evolve(mut state: State, event: &BoxEvent) -> Evolved {
             }
             state.anchored = anchored.pos;
             state.anchored_chain = chain;
+            return Ok(state);
+        }
+        BoxEvent::LogRewound(rewound) => {
+            let new_log = LogId::from_slice(&rewound.new_log);
+            let parent = parent(&rewound.old_log, rewound.common, &rewound.chain);
+            let ours = parent.is_some_and(|parent| state.box_log == Some(parent.log));
+            let fits = state.exists() && state.phase != Phase::Deleted && ours;
+            if !fits || new_log.is_none() || new_log == state.box_log {
+                return illegal(&state, event);
+            }
+            state.box_log = new_log;
+            state.parent = parent;
+            state.anchored = state.anchored.min(rewound.common);
+            state.anchored_chain = None;
             return Ok(state);
         }
         BoxEvent::EnsureRequested(_)
@@ -58,11 +89,15 @@ pub(super) fn evolve(mut state: State, event: &BoxEvent) -> Evolved {
         state.image.clone_from(&starting.image);
         state.last_wake = Some(starting.wake_id.clone());
     }
+    if let BoxEvent::Running(_) = event {
+        state.quiesced = false;
+    }
     if let BoxEvent::Running(running) = event {
         state.agent_version.clone_from(&running.agent_version);
     }
     if let BoxEvent::Hibernated(hibernated) = event {
         state.memory_kept = hibernated.memory_kept;
+        state.quiesced = hibernated.quiesced;
     }
     if let BoxEvent::MachineLost(_) = event {
         state.memory_kept = false;
@@ -161,6 +196,14 @@ fn phase_after(state: &State, event: &BoxEvent) -> Option<Phase> {
         }
         _ => None,
     }
+}
+
+fn parent(log: &[u8], pos: u64, chain: &[u8]) -> Option<Parent> {
+    Some(Parent {
+        log: LogId::from_slice(log)?,
+        pos,
+        chain: ChainHash::from_slice(chain)?,
+    })
 }
 
 fn illegal(state: &State, event: &BoxEvent) -> Evolved {

@@ -1,11 +1,12 @@
 //! What is known of a box.
 
-use cocoonbox_events::{Aggregate, BoxEvent, ChainHash, IllegalTransition, LogId, Payload};
+use cocoonbox_events::{Aggregate, BoxEvent, ChainHash, IllegalTransition, LogId, Parent, Payload};
+use cocoonbox_proto::log::v1::ModelRoles;
 
 use super::{Command, Rejection};
 
 /// A box, folded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     /// Empty until the box is created.
     pub box_id: String,
@@ -14,6 +15,10 @@ pub struct State {
     pub name: String,
     /// The box's own log.
     pub box_log: Option<LogId>,
+    /// Where that branches off another, by a fork or the last rewind.
+    pub parent: Option<Parent>,
+    /// What a fork was made from.
+    pub origin: Option<Origin>,
     pub user_id: String,
     /// Image version of the last start; empty before the first.
     pub image: String,
@@ -21,6 +26,8 @@ pub struct State {
     pub agent_version: String,
     /// Whether the last hibernation kept the memory.
     pub memory_kept: bool,
+    /// Which models its agents use that have none of their own. What is absent is the installation's.
+    pub models: ModelRoles,
     pub phase: Phase,
     /// The wake id drawn last, in whatever phase it was; a wake id is used once.
     pub last_wake: Option<String>,
@@ -28,6 +35,17 @@ pub struct State {
     pub anchored: u64,
     /// The link at `anchored`.
     pub anchored_chain: Option<ChainHash>,
+    /// The last hibernation left nothing behind in the box: its log ends where the replica does, as long
+    /// as no machine was started since.
+    pub quiesced: bool,
+}
+
+/// The box and the moment that a fork has its disks and its history from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub box_id: String,
+    /// Of the other box's log.
+    pub at: Parent,
 }
 
 /// Where a box is in its life.

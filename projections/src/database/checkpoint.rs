@@ -1,13 +1,16 @@
-//! Checkpoints: how far a projection is in a log. They move in the transaction of the rows.
+//! Checkpoints: how far an edition is in a log. They move in the transaction of the rows.
 
 use cocoonbox_events::{ChainHash, LogId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// How far one projection is in one log.
+use crate::database::EditionId;
+
+const COLUMNS: &str = "edition, log, pos, chain, erased_to, epoch";
+
+/// How far one edition of a projection is in one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    pub projection: String,
-    pub version: u32,
+    pub edition: EditionId,
     pub log: LogId,
     /// The last position taken in; 0 = nothing yet.
     pub pos: u64,
@@ -15,64 +18,64 @@ pub struct Checkpoint {
     pub chain: ChainHash,
     /// Erasures that stand in the log up to here were done before the events were read.
     pub erased_to: u64,
+    /// Rises whenever the log's rows are cleared. So a page that was read before something was erased
+    /// is not taken in after the rows were folded again.
+    pub epoch: u64,
 }
 
 /// Whether a checkpoint was moved, or somebody else had moved it before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
     Yes,
-    /// Two runners share the file. Nothing of this transaction may stay.
+    /// Two runners share the file, or the edition was given up. Nothing of this transaction may stay.
     Contended,
 }
 
 impl Checkpoint {
+    /// Every checkpoint of editions that are not given up.
     pub(crate) fn load_all(connection: &Connection) -> Result<Vec<Self>, rusqlite::Error> {
         connection
-            .prepare_cached(
-                "SELECT projection, version, log, pos, chain, erased_to FROM checkpoint
-                 ORDER BY projection, log",
-            )?
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM checkpoint ORDER BY edition, log"
+            ))?
             .query_map([], Self::from_row)?
             .collect()
     }
 
     pub(crate) fn load(
         connection: &Connection,
-        projection: &str,
+        edition: EditionId,
         log: LogId,
     ) -> Result<Option<Self>, rusqlite::Error> {
         connection
-            .prepare_cached(
-                "SELECT projection, version, log, pos, chain, erased_to FROM checkpoint
-                 WHERE projection = ?1 AND log = ?2",
-            )?
+            .prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM checkpoint WHERE edition = ?1 AND log = ?2"
+            ))?
             .query_row(
-                params![projection, log.as_bytes().as_slice()],
+                params![edition.0, log.as_bytes().as_slice()],
                 Self::from_row,
             )
             .optional()
     }
 
-    /// Writes this checkpoint where there is none.
+    /// Writes this checkpoint where there is none. The edition must not be given up.
     pub(crate) fn insert(&self, connection: &Connection) -> Result<Moved, rusqlite::Error> {
         let rows = connection
-            .prepare_cached(
-                "INSERT INTO checkpoint (projection, log, version, pos, chain, erased_to)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
-            )?
+            .prepare_cached(&format!(
+                "INSERT INTO checkpoint ({COLUMNS})
+                 SELECT ?1, ?2, ?3, ?4, ?5, ?6
+                 WHERE EXISTS (SELECT 1 FROM edition WHERE edition = ?1 AND state IN (1, 2))
+                 ON CONFLICT DO NOTHING"
+            ))?
             .execute(params![
-                self.projection,
+                self.edition.0,
                 self.log.as_bytes().as_slice(),
-                self.version,
                 signed(self.pos),
                 self.chain.0.as_slice(),
                 signed(self.erased_to),
+                signed(self.epoch),
             ])?;
-        Ok(if rows == 1 {
-            Moved::Yes
-        } else {
-            Moved::Contended
-        })
+        Ok(moved(rows))
     }
 
     /// Moves the checkpoint from what it was read as to `to`, if it is still that.
@@ -81,34 +84,45 @@ impl Checkpoint {
         connection: &Connection,
         to: &Self,
     ) -> Result<Moved, rusqlite::Error> {
-        debug_assert!(self.projection == to.projection && self.log == to.log);
+        debug_assert!(self.edition == to.edition && self.log == to.log);
         let rows = connection
             .prepare_cached(
-                "UPDATE checkpoint SET pos = ?1, chain = ?2, erased_to = ?3
-                 WHERE projection = ?4 AND log = ?5 AND version = ?6 AND pos = ?7
-                   AND chain = ?8 AND erased_to = ?9",
+                "UPDATE checkpoint SET pos = ?1, chain = ?2, erased_to = ?3, epoch = ?4
+                 WHERE edition = ?5 AND log = ?6 AND pos = ?7 AND chain = ?8 AND erased_to = ?9
+                   AND epoch = ?10",
             )?
             .execute(params![
                 signed(to.pos),
                 to.chain.0.as_slice(),
                 signed(to.erased_to),
-                self.projection,
+                signed(to.epoch),
+                self.edition.0,
                 self.log.as_bytes().as_slice(),
-                self.version,
                 signed(self.pos),
                 self.chain.0.as_slice(),
                 signed(self.erased_to),
+                signed(self.epoch),
             ])?;
-        Ok(if rows == 1 {
-            Moved::Yes
-        } else {
-            Moved::Contended
-        })
+        Ok(moved(rows))
+    }
+
+    /// Deletes the checkpoint if it is still what it was read as.
+    pub(crate) fn remove(&self, connection: &Connection) -> Result<Moved, rusqlite::Error> {
+        let rows = connection.execute(
+            "DELETE FROM checkpoint WHERE edition = ?1 AND log = ?2 AND pos = ?3 AND epoch = ?4",
+            params![
+                self.edition.0,
+                self.log.as_bytes().as_slice(),
+                signed(self.pos),
+                signed(self.epoch),
+            ],
+        )?;
+        Ok(moved(rows))
     }
 
     fn from_row(row: &Row<'_>) -> Result<Self, rusqlite::Error> {
-        let log: Vec<u8> = row.get(2)?;
-        let chain: Vec<u8> = row.get(4)?;
+        let log: Vec<u8> = row.get(1)?;
+        let chain: Vec<u8> = row.get(3)?;
         let damaged = |column| {
             rusqlite::Error::FromSqlConversionFailure(
                 column,
@@ -116,18 +130,28 @@ impl Checkpoint {
                 "not a checkpoint".into(),
             )
         };
+        let number =
+            |column| u64::try_from(row.get::<_, i64>(column)?).map_err(|_| damaged(column));
         Ok(Self {
-            projection: row.get(0)?,
-            version: row.get(1)?,
-            log: LogId::from_slice(&log).ok_or_else(|| damaged(2))?,
-            pos: u64::try_from(row.get::<_, i64>(3)?).map_err(|_| damaged(3))?,
-            chain: ChainHash::from_slice(&chain).ok_or_else(|| damaged(4))?,
-            erased_to: u64::try_from(row.get::<_, i64>(5)?).map_err(|_| damaged(5))?,
+            edition: EditionId(row.get(0)?),
+            log: LogId::from_slice(&log).ok_or_else(|| damaged(1))?,
+            pos: number(2)?,
+            chain: ChainHash::from_slice(&chain).ok_or_else(|| damaged(3))?,
+            erased_to: number(4)?,
+            epoch: number(5)?,
         })
     }
 }
 
+fn moved(rows: usize) -> Moved {
+    if rows == 1 {
+        Moved::Yes
+    } else {
+        Moved::Contended
+    }
+}
+
 /// SQLite has no unsigned numbers; positions stay far below the limit.
-fn signed(pos: u64) -> i64 {
+pub(crate) fn signed(pos: u64) -> i64 {
     i64::try_from(pos).unwrap_or(i64::MAX)
 }

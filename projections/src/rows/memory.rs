@@ -8,6 +8,7 @@ use std::{
 use rusqlite::Connection;
 
 use crate::{
+    database::EditionId,
     row_key,
     rows::{Error, Rows, SCAN_ROWS_MAX, View},
 };
@@ -27,19 +28,23 @@ impl MemoryRows {
         self.0.get(&(view, key.to_owned())).map(Vec::as_slice)
     }
 
-    /// Reads every row of the database.
-    pub(crate) fn load(connection: &Connection) -> Result<Self, rusqlite::Error> {
-        let mut rows = Self::default();
-        let mut statement = connection.prepare("SELECT view, key, value FROM row")?;
-        let mut found = statement.query([])?;
+    /// Reads every row of an edition.
+    pub(crate) fn load(
+        &mut self,
+        connection: &Connection,
+        edition: EditionId,
+    ) -> Result<(), rusqlite::Error> {
+        let mut statement =
+            connection.prepare("SELECT view, key, value FROM row WHERE edition = ?1")?;
+        let mut found = statement.query([edition.0])?;
         while let Some(row) = found.next()? {
             let name: String = row.get(0)?;
             // A view that no projection of this build has is nobody's.
             if let Some(view) = View::from_name(&name) {
-                rows.0.insert((view, row.get(1)?), row.get(2)?);
+                self.0.insert((view, row.get(1)?), row.get(2)?);
             }
         }
-        Ok(rows)
+        Ok(())
     }
 
     pub fn len(&self) -> usize {

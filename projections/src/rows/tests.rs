@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 use super::*;
+use crate::database::EditionId;
 
 const VIEWS: [View; 2] = [View::Boxes, View::Usage];
 
@@ -32,7 +33,7 @@ proptest! {
     fn both_kinds_of_rows_answer_alike(steps in prop::collection::vec(step(), 0..60)) {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch(crate::database::SCHEMA).unwrap();
-        let mut sqlite = SqliteRows(&connection);
+        let mut sqlite = SqliteRows::of(&connection, EditionId(1));
         let mut memory = MemoryRows::default();
         for step in steps {
             match step {

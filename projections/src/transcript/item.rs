@@ -1,7 +1,10 @@
 //! One item of a transcript, and where the rows of one event's agent lie.
 
-use cocoonbox_events::Recorded;
-use cocoonbox_proto::agent::v1::{TranscriptItem, transcript_item::Kind};
+use cocoonbox_events::{LogInfo, Recorded};
+use cocoonbox_proto::{
+    agent::v1::{TranscriptItem, transcript_item::Kind},
+    log::v1::Image,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -23,10 +26,58 @@ pub struct ItemRow {
     pub tool_name: String,
     pub tool_call_id: String,
     /// Lower case. `cut` for streamed output whose whole never came, `erased` for erased content,
-    /// `pending`, `allowed` or `denied` for approvals, else the outcome's name in the log.
+    /// `pending`, `allowed`, `denied` or `expired` for approvals, `pending` or `answered` for questions,
+    /// `withdrawn` for prompts, else the outcome's name in the log.
     pub outcome: String,
     /// Still being streamed.
     pub partial: bool,
+    pub images: Vec<ImageRow>,
+    /// Names the whole of a tool output that is cut here.
+    pub blob: String,
+    /// Of a prompt; for a branch, the one that it begins before.
+    pub prompt_id: String,
+    /// Empty for the first branch.
+    pub branch_id: String,
+    /// Number of [`cocoonbox_proto::log::v1::Risk`].
+    pub risk: i32,
+    /// The approval or the question that this is.
+    pub request_id: String,
+    /// The content was erased.
+    pub erased: bool,
+}
+
+/// A picture. Its bytes are a blob of the box's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageRow {
+    pub blob: String,
+    pub media_type: String,
+    pub width_px: u32,
+    pub height_px: u32,
+    pub size_bytes: u64,
+}
+
+impl From<Image> for ImageRow {
+    fn from(image: Image) -> Self {
+        Self {
+            blob: image.blob,
+            media_type: image.media_type,
+            width_px: image.width_px,
+            height_px: image.height_px,
+            size_bytes: image.size_bytes,
+        }
+    }
+}
+
+impl From<ImageRow> for Image {
+    fn from(row: ImageRow) -> Self {
+        Self {
+            blob: row.blob,
+            media_type: row.media_type,
+            width_px: row.width_px,
+            height_px: row.height_px,
+            size_bytes: row.size_bytes,
+        }
+    }
 }
 
 impl From<ItemRow> for TranscriptItem {
@@ -40,6 +91,13 @@ impl From<ItemRow> for TranscriptItem {
             tool_call_id: row.tool_call_id,
             outcome: row.outcome,
             partial: row.partial,
+            images: row.images.into_iter().map(Image::from).collect(),
+            blob: row.blob,
+            prompt_id: row.prompt_id,
+            branch_id: row.branch_id,
+            risk: row.risk,
+            request_id: row.request_id,
+            erased: row.erased,
         }
     }
 }
@@ -56,13 +114,17 @@ pub(super) struct Mark {
 pub(super) struct Scope<'a> {
     pub(super) event: &'a Recorded,
     log: String,
+    /// The branch that the conversation is in.
+    pub(super) branch_id: String,
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn of(event: &'a Recorded) -> Self {
+    /// An inherited event is of another log than the branch whose rows these are.
+    pub(super) fn of(event: &'a Recorded, log: &LogInfo) -> Self {
         Self {
             event,
-            log: row_key::log(event.log),
+            log: row_key::log(log.id),
+            branch_id: String::new(),
         }
     }
 
@@ -88,6 +150,14 @@ impl<'a> Scope<'a> {
         self.block_key(self.event.pos, 0)
     }
 
+    /// Points at the item that the event itself makes.
+    pub(super) fn own_mark(&self) -> Mark {
+        Mark {
+            item: self.own_key(),
+            tool_name: String::new(),
+        }
+    }
+
     /// An empty item of this event.
     pub(super) fn item(&self, kind: Kind, erased: bool) -> ItemRow {
         ItemRow {
@@ -99,6 +169,8 @@ impl<'a> Scope<'a> {
             } else {
                 String::new()
             },
+            branch_id: self.branch_id.clone(),
+            erased,
             ..ItemRow::default()
         }
     }

@@ -114,7 +114,8 @@ pub(super) fn reply(
                     ..scope.item(Kind::ToolCall, false)
                 }
             }
-            None => continue,
+            // Nobody can read it but its vendor.
+            Some(Block::Vendor(_)) | None => continue,
         };
         rows::put(rows, View::Transcript, &key, &item)?;
     }
@@ -154,7 +155,7 @@ pub(super) fn cut_holds(rows: &dyn Rows, scope: &Scope<'_>) -> Result<bool, rows
 }
 
 /// The longest start of a text that has at most `room` bytes.
-fn fitting(text: &str, room: usize) -> &str {
+pub(super) fn fitting(text: &str, room: usize) -> &str {
     let mut end = room.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -8,6 +8,15 @@ use crate::rows;
 pub enum ViewsError {
     #[error(transparent)]
     Rows(#[from] rows::Error),
+    /// This build cannot read the rows that are there, and its own are not built yet.
+    #[error("the rows of `{projection}` are being built: {done} of {of} events are taken in")]
+    Building {
+        projection: &'static str,
+        done: u64,
+        of: u64,
+    },
+    #[error("there is no projection `{projection}`")]
+    NoSuchProjection { projection: String },
     /// The process is stopping, or the read panicked.
     #[error("reading the views was interrupted")]
     Interrupted,
@@ -24,7 +33,7 @@ impl ViewsError {
     pub fn is_retryable(&self) -> bool {
         matches!(
             self,
-            Self::Interrupted | Self::Rows(rows::Error::Database(_))
+            Self::Interrupted | Self::Building { .. } | Self::Rows(rows::Error::Database(_))
         )
     }
 }

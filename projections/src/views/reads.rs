@@ -1,10 +1,11 @@
 //! The questions.
 
-use cocoonbox_events::LogId;
+use cocoonbox_events::{LogId, OffsetKey};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AgentRow, AuditRow, BoxRow, ItemRow, OperationEventRow, OperationRow, UsageTotals, row_key,
+    AgentRow, AuditRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow, UsageTotals,
+    row_key,
     rows::{self, Rows, View},
     views::{Views, ViewsError},
 };
@@ -72,20 +73,30 @@ impl Views {
         .await
     }
 
-    /// Returns the agents of a box in order of their ids.
+    /// Returns the agents of a box in order of their ids, as its current branch has them.
     pub async fn agents(&self, box_log: LogId) -> Result<Vec<AgentRow>, ViewsError> {
+        let box_log = self.current(box_log);
         self.all_of(View::Agents, row_key::prefix(&[&row_key::log(box_log)]))
             .await
     }
 
-    /// Returns one agent of a box.
+    /// Returns one agent of a box, as its current branch has it.
     pub async fn agent(&self, box_log: LogId, agent: &str) -> Result<Option<AgentRow>, ViewsError> {
+        let box_log = self.current(box_log);
         let key = row_key::key(&[&row_key::log(box_log), agent]);
         self.read(move |rows| rows::get(rows, View::Agents, &key))
             .await
     }
 
-    /// Returns items of an agent's transcript, oldest first, behind the token `after`.
+    /// Returns how far the desktop of a box is, as its current branch has it.
+    pub async fn desktop(&self, box_log: LogId) -> Result<Option<DesktopRow>, ViewsError> {
+        let key = row_key::key(&[&row_key::log(self.current(box_log))]);
+        self.read(move |rows| rows::get(rows, View::Desktops, &key))
+            .await
+    }
+
+    /// Returns items of an agent's transcript, oldest first, behind the token `after`, as the box's current
+    /// branch has them.
     pub async fn transcript(
         &self,
         box_log: LogId,
@@ -93,7 +104,7 @@ impl Views {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Paged<ItemRow>, ViewsError> {
-        let prefix = row_key::prefix(&[&row_key::log(box_log), agent]);
+        let prefix = row_key::prefix(&[&row_key::log(self.current(box_log)), agent]);
         self.page(View::Transcript, prefix, after, limit).await
     }
 
@@ -104,11 +115,16 @@ impl Views {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Paged<AuditRow>, ViewsError> {
-        self.page(View::Audit, row_key::prefix(&[user]), after, limit)
-            .await
+        let prefix = row_key::prefix(&[user]);
+        let mut page: Paged<AuditRow> = self.page(View::Audit, prefix, after, limit).await?;
+        for row in &mut page.items {
+            let key: Option<OffsetKey> = row.offset_key.parse().ok();
+            row.undone = key.is_some_and(|key| self.is_undone(key.log, key.pos));
+        }
+        Ok(page)
     }
 
-    /// Returns what a user's boxes used, in order of day, box, vendor and model.
+    /// Returns what a user's boxes used, in order of day, box, agent, role, vendor and model.
     pub async fn usage(&self, user: &str) -> Result<Vec<UsageTotals>, ViewsError> {
         self.all_of(View::Usage, row_key::prefix(&[user])).await
     }

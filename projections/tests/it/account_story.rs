@@ -22,6 +22,7 @@ fn created(name: &str) -> B {
         name: name.to_owned(),
         box_log: vec![0xab; 16],
         user_id: USER.to_owned(),
+        origin: None,
     })
 }
 
@@ -117,6 +118,7 @@ async fn a_box_from_its_start_to_its_end() {
     let done = BoxHibernated {
         operation_id: op("op2"),
         memory_kept: false,
+        quiesced: true,
     };
     let key = world.write_box(log, "b1", B::Hibernated(done)).await;
     world.seen(&key).await;
@@ -224,6 +226,7 @@ async fn a_wake_waits_for_the_hibernation_under_way() {
     let slept = BoxHibernated {
         operation_id: op("op2"),
         memory_kept: false,
+        quiesced: true,
     };
     let key = world.write_box(log, "b1", B::Hibernated(slept)).await;
     world.seen(&key).await;

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use cocoonbox_events::{
-    AgentEvent, BoxEvent, ChainHash, Kind, LogId, LogKind, PayloadHash, Recorded, Store,
-    StreamName, chain::Link, record::Body,
+    AgentEvent, BoxEvent, ChainHash, Kind, LogId, LogKind, PayloadHash, Recorded, StreamName,
+    chain::Link, record::Body,
 };
 use cocoonbox_proto::log::v1::{AgentPromptReceived, BoxRenamed};
 
-use crate::world::{DEADLINE, USER, World};
+use crate::world::{USER, World};
 
 fn forged(log: LogId, before: (u64, ChainHash), seq: u64, kind: u32, payload: &[u8]) -> Recorded {
     let body = Body {
@@ -49,6 +49,7 @@ fn prompt(text: &str) -> (u32, Vec<u8>) {
     let event = AgentEvent::PromptReceived(AgentPromptReceived {
         prompt_id: String::new(),
         text: text.to_owned(),
+        ..AgentPromptReceived::default()
     });
     let (kind, bytes) = Payload::from(event).encode();
     (kind.number(), bytes)
@@ -63,13 +64,7 @@ async fn poison_stops_one_projection_in_one_log_and_nothing_else() {
     let garbage = (Kind::AgentPromptReceived.number(), vec![0xff; 9]);
     replicate(&world, bad, &[prompt("one"), garbage, prompt("three")]).await;
 
-    let waiting = async {
-        let mut changed = world.views.changed();
-        while world.views.degraded().is_empty() {
-            changed.changed().await.unwrap();
-        }
-    };
-    tokio::time::timeout(DEADLINE, waiting).await.unwrap();
+    world.until(|views| !views.degraded().is_empty()).await;
     let degraded = world.views.degraded();
     assert_eq!(degraded.len(), 1);
     assert_eq!(
@@ -129,13 +124,7 @@ async fn poison_stops_one_projection_in_one_log_and_nothing_else() {
     // After a restart it stands where it stood.
     world.stop().await;
     world.start();
-    let waiting = async {
-        let mut changed = world.views.changed();
-        while world.views.degraded().is_empty() {
-            changed.changed().await.unwrap();
-        }
-    };
-    tokio::time::timeout(DEADLINE, waiting).await.unwrap();
+    world.until(|views| !views.degraded().is_empty()).await;
     assert_eq!(world.views.degraded(), degraded);
     // The compare goes up to the checkpoint, which is before the event.
     let report = cocoonbox_projections::rebuild_and_compare(&*world.store, &world.views).await;

@@ -4,7 +4,14 @@
 )]
 
 mod account_story;
+mod branches;
+mod building;
+mod counting;
+mod crash;
+mod forgetting;
 mod hostile;
+mod load;
+mod poison;
 mod random;
 mod running;
 mod transcript_story;

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use cocoonbox_events::{AgentEvent as A, BoxEvent as B, LogId, LogKind, Payload, Store};
+use cocoonbox_events::{AgentEvent as A, BoxEvent as B, LogId, LogKind, Payload};
 use cocoonbox_projections::Views;
 use cocoonbox_proto::log::v1::{self as log, agent_output_streamed::Part, block};
 use proptest::prelude::*;
@@ -79,6 +79,7 @@ fn box_event(kind: u8, operation: u8) -> B {
         7 => B::Hibernated(log::BoxHibernated {
             operation_id,
             memory_kept: false,
+            quiesced: true,
         }),
         8 => B::MachineLost(log::BoxMachineLost {
             detail: operation_id,
@@ -130,6 +131,7 @@ fn agent_event(kind: u8, word: u8) -> A {
                         tool_call_id,
                         name: "shell".to_owned(),
                         args_json: "{}".to_owned(),
+                        ..log::ToolUseBlock::default()
                     })),
                 },
             ],

@@ -11,7 +11,7 @@ use cocoonbox_events::{
     BoxEvent, LogInfo, LogKind, MemoryStore, OffsetKey, Recorded, Store, SystemIds,
 };
 use cocoonbox_projections::{
-    ApplyError, Behind, Projection, Runner, Views,
+    ApplyError, Behind, Projection, Runner, Views, ViewsError,
     rows::{self, Rows, View},
 };
 use cocoonbox_proto::log::v1::{BoxCreated, BoxRenamed};
@@ -116,7 +116,17 @@ async fn deleted_views_are_built_again_even_under_a_running_process() {
 
     fs::remove_file(world.path()).unwrap();
     world.views = Views::open(&world.path()).unwrap();
-    assert_eq!(world.views.boxes(USER).await.unwrap(), []);
+    let nothing = world.views.boxes(USER).await.unwrap_err();
+    assert!(
+        matches!(
+            nothing,
+            ViewsError::Building {
+                projection: "boxes",
+                ..
+            }
+        ),
+        "{nothing}"
+    );
     world.start();
     assert!(world.settle().await.is_equal());
     assert_eq!(world.views.boxes(USER).await.unwrap()[0].name, "two");
@@ -223,6 +233,10 @@ impl Projection for Counting {
         kind == LogKind::Account
     }
 
+    fn gives_way(&self) -> bool {
+        true
+    }
+
     fn apply(&self, rows: &mut dyn Rows, _: &Recorded, log: &LogInfo) -> Result<(), ApplyError> {
         let key = format!("{}/count", log.owner);
         let count: u32 = rows::get(rows, View::Usage, &key)?.unwrap_or(self.version() * 100);
@@ -241,9 +255,11 @@ impl Projection for Counting {
 fn count(world: &World) -> u32 {
     let connection = rusqlite::Connection::open(world.path()).unwrap();
     let value: Vec<u8> = connection
-        .query_row("SELECT value FROM row WHERE view = 'usage'", [], |row| {
-            row.get(0)
-        })
+        .query_row(
+            "SELECT value FROM row WHERE view = 'usage' ORDER BY edition DESC LIMIT 1",
+            [],
+            |row| row.get(0),
+        )
         .unwrap();
     cocoonbox_projections::codec::decode(&value).unwrap()
 }

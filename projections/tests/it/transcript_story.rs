@@ -15,7 +15,11 @@ use crate::world::{USER, World};
 
 fn prompt(text: &str) -> A {
     let (prompt_id, text) = ("p1".to_owned(), text.to_owned());
-    A::PromptReceived(AgentPromptReceived { prompt_id, text })
+    A::PromptReceived(AgentPromptReceived {
+        prompt_id,
+        text,
+        ..AgentPromptReceived::default()
+    })
 }
 
 fn called(call: &str) -> A {
@@ -49,6 +53,7 @@ fn tool_block(id: &str, name: &str, args: &str) -> Block {
             tool_call_id: id.to_owned(),
             name: name.to_owned(),
             args_json: args.to_owned(),
+            ..ToolUseBlock::default()
         })),
     }
 }
@@ -77,6 +82,7 @@ fn tool_finished(id: &str, content: &str) -> A {
         outcome: agent_tool_finished::Outcome::Ok.into(),
         content: content.to_owned(),
         exec_id: String::new(),
+        ..AgentToolFinished::default()
     })
 }
 
@@ -122,6 +128,7 @@ async fn a_turn_is_streamed_and_then_whole() {
             wire: Wire::OpenaiChat.into(),
             model: "m".to_owned(),
             output_tokens_max: 9,
+            ..ModelChoice::default()
         }),
         ..AgentCreated::default()
     };
@@ -169,6 +176,7 @@ async fn a_turn_is_streamed_and_then_whole() {
         approval_id: "ap1".to_owned(),
         tool_call_id: "t1".to_owned(),
         args_hash: Vec::new(),
+        ..AgentApprovalRequested::default()
     };
     let key = world
         .write_agent(log, "a1", A::ApprovalRequested(asked))
@@ -183,6 +191,7 @@ async fn a_turn_is_streamed_and_then_whole() {
         approval_id: "ap1".to_owned(),
         allowed: true,
         comment: String::new(),
+        ..AgentApprovalDecided::default()
     };
     world
         .write_agent(log, "a1", A::ApprovalDecided(decided))

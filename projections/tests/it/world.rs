@@ -8,7 +8,7 @@ use cocoonbox_events::{
 };
 use cocoonbox_projections::{Projection, Report, Runner, Views, all, rebuild_and_compare};
 use cocoonbox_proto::log::v1::{
-    Actor, LogErasureDone, LogErasureRequested, UsageModelCalled, actor,
+    Actor, AgentPromptReceived, LogErasureDone, LogErasureRequested, UsageModelCalled, actor,
 };
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -22,7 +22,7 @@ pub(crate) const USER: &str = "user-1";
 pub(crate) struct World {
     dir: TempDir,
     pub(crate) clock: Arc<ManualClock>,
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) views: Views,
     pub(crate) stop: CancellationToken,
     pub(crate) runner: Option<JoinHandle<()>>,
@@ -55,6 +55,14 @@ impl World {
         }
     }
 
+    /// A world over another store, whose runner does not run.
+    pub(crate) fn over(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            ..Self::idle()
+        }
+    }
+
     pub(crate) fn path(&self) -> PathBuf {
         self.dir.path().join("views.db")
     }
@@ -81,6 +89,13 @@ impl World {
                 .unwrap()
                 .unwrap();
         }
+    }
+
+    /// Ends the runner and goes on with other projections on the same file.
+    pub(crate) async fn restart_with(&mut self, projections: Vec<Box<dyn Projection>>) {
+        self.stop().await;
+        self.views = Views::open_with(&self.path(), projections).unwrap();
+        self.start();
     }
 
     pub(crate) async fn open(&self, kind: LogKind, owner: &str) -> LogId {
@@ -141,6 +156,7 @@ impl World {
         let requested = LogErasureRequested {
             positions: positions.clone(),
             reason: "asked".to_owned(),
+            ..LogErasureRequested::default()
         };
         self.write(log, "log/erasure", LogEvent::ErasureRequested(requested))
             .await;
@@ -152,6 +168,17 @@ impl World {
 
     pub(crate) async fn seen(&self, key: &OffsetKey) {
         self.views.at_least(key, DEADLINE).await.unwrap();
+    }
+
+    /// Waits until something is so; looks again after every page that is taken in.
+    pub(crate) async fn until(&self, mut so: impl FnMut(&Views) -> bool) {
+        let mut changed = self.views.changed();
+        let waiting = async {
+            while !so(&self.views) {
+                changed.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(DEADLINE, waiting).await.unwrap();
     }
 
     /// Waits until every log is taken in, then folds everything anew and compares.
@@ -167,4 +194,12 @@ impl World {
             .await
             .unwrap()
     }
+}
+
+pub(crate) fn prompt(text: &str) -> AgentEvent {
+    AgentEvent::PromptReceived(AgentPromptReceived {
+        prompt_id: String::new(),
+        text: text.to_owned(),
+        ..AgentPromptReceived::default()
+    })
 }

@@ -1,0 +1,258 @@
+//! What shows the desktop of a box, stream `desktop/main` of the box log.
+//!
+//! A session is one life of the process that keeps the parts. It counts what it reports, so a report that is
+//! made again, since the writer of the log was restarted, changes nothing.
+
+#[cfg(test)]
+mod tests;
+
+use cocoonbox_events::{Aggregate, DesktopEvent, IllegalTransition, Payload};
+use cocoonbox_proto::log::v1::{
+    DesktopPart, DesktopPartFailed, DesktopPartStarted, DesktopReady, DesktopStarted,
+};
+
+use crate::bounded;
+
+/// The only stream of its kind in a box log.
+pub const STREAM: &str = "desktop/main";
+/// More are a mistake in the image.
+pub const PARTS_MAX: usize = 32;
+/// Of the name of a part and the id of a session.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// The end of what a part wrote, as far as it is kept.
+pub const OUTPUT_BYTES_MAX: usize = 2 * 1024;
+
+/// A part as it was reported last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    pub name: String,
+    pub needs: Vec<String>,
+    /// It answers, and so does all that it needs.
+    pub up: bool,
+    /// It failed and was not seen up since.
+    pub failing: bool,
+}
+
+/// The desktop, folded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub session: String,
+    pub wake_id: String,
+    /// The last report that was taken of this session.
+    pub report: u64,
+    pub parts: Vec<Part>,
+    /// How long the session took until everything answered; `None` until then.
+    pub ready_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// A session began. The same session once more changes nothing.
+    Begin(DesktopStarted),
+    PartStarted {
+        session: String,
+        since_ms: u64,
+        started: DesktopPartStarted,
+    },
+    PartFailed {
+        session: String,
+        failed: DesktopPartFailed,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    #[error("session `{session}` did not begin, or another began after it")]
+    OtherSession { session: String },
+    /// Or none above the one that needs it.
+    #[error("the desktop has no part `{part}`")]
+    UnknownPart { part: String },
+    #[error("`{field}` has to have 1 to {NAME_BYTES_MAX} bytes")]
+    BadName { field: &'static str },
+    #[error("the desktop has {parts} parts; {PARTS_MAX} may be")]
+    TooManyParts { parts: usize },
+    #[error("field `reason` is empty")]
+    NoReason,
+}
+
+impl State {
+    /// Whether every part answers.
+    pub fn is_ready(&self) -> bool {
+        !self.parts.is_empty() && self.parts.iter().all(|part| part.up)
+    }
+
+    /// Returns the parts that failed and are not back, themselves or what they need.
+    pub fn failing(&self) -> impl Iterator<Item = &str> {
+        let failing = self.parts.iter().filter(|part| part.failing);
+        failing.map(|part| part.name.as_str())
+    }
+
+    fn begin(&self, asked: &DesktopStarted) -> Result<Vec<DesktopEvent>, Rejection> {
+        named("session", &asked.session)?;
+        if asked.parts.len() > PARTS_MAX {
+            return Err(Rejection::TooManyParts {
+                parts: asked.parts.len(),
+            });
+        }
+        for (at, part) in asked.parts.iter().enumerate() {
+            named("part", &part.name)?;
+            let is_above =
+                |need: &&String| asked.parts[..at].iter().any(|part| part.name == **need);
+            if let Some(need) = part.needs.iter().find(|need| !is_above(need)) {
+                return Err(Rejection::UnknownPart { part: need.clone() });
+            }
+        }
+        if self.session == asked.session {
+            return Ok(Vec::new());
+        }
+        Ok(vec![DesktopEvent::Started(asked.clone())])
+    }
+
+    /// Whether the report is one that was not taken yet.
+    fn is_news(&self, session: &str, report: u64, part: &str) -> Result<bool, Rejection> {
+        if session != self.session {
+            return Err(Rejection::OtherSession {
+                session: session.to_owned(),
+            });
+        }
+        if report <= self.report {
+            return Ok(false);
+        }
+        // Those that are too old to be repeated are missing for good: what follows counts all the same.
+        if self.parts.iter().any(|known| known.name == part) {
+            Ok(true)
+        } else {
+            Err(Rejection::UnknownPart {
+                part: part.to_owned(),
+            })
+        }
+    }
+
+    fn failed(failed: &DesktopPartFailed) -> Vec<DesktopEvent> {
+        let mut failed = failed.clone();
+        let kept = bounded::suffix(&failed.output, OUTPUT_BYTES_MAX).len();
+        failed.output.drain(..failed.output.len() - kept);
+        vec![DesktopEvent::PartFailed(failed)]
+    }
+
+    fn took_started(&mut self, started: &DesktopPartStarted) {
+        self.report = started.report;
+        let is_up = |name: &String| self.parts.iter().any(|part| part.name == *name && part.up);
+        let part = self.parts.iter().position(|part| part.name == started.part);
+        let Some(at) = part else { return };
+        // It may have answered just before what it needs was lost.
+        let up = self.parts[at].needs.iter().all(is_up);
+        self.parts[at].up = up;
+        self.parts[at].failing = false;
+    }
+
+    fn took_failed(&mut self, failed: &DesktopPartFailed) {
+        self.report = failed.report;
+        for at in 0..self.parts.len() {
+            let down: Vec<&str> = self.parts[..at]
+                .iter()
+                .filter(|part| !part.up)
+                .map(|part| part.name.as_str())
+                .collect();
+            let is_bereft = self.parts[at]
+                .needs
+                .iter()
+                .any(|need| down.contains(&need.as_str()));
+            let part = &mut self.parts[at];
+            if part.name == failed.part {
+                (part.up, part.failing) = (false, true);
+            } else if is_bereft {
+                part.up = false;
+            }
+        }
+    }
+}
+
+impl Aggregate for State {
+    type Command = Command;
+    type Event = DesktopEvent;
+    type Rejection = Rejection;
+
+    fn decide(&self, command: &Command) -> Result<Vec<DesktopEvent>, Rejection> {
+        match command {
+            Command::Begin(asked) => self.begin(asked),
+            Command::PartStarted {
+                session,
+                since_ms,
+                started,
+            } => {
+                if !self.is_news(session, started.report, &started.part)? {
+                    return Ok(Vec::new());
+                }
+                let mut events = vec![DesktopEvent::PartStarted(started.clone())];
+                let mut after = self.clone();
+                after.took_started(started);
+                if after.is_ready() && !self.is_ready() {
+                    events.push(DesktopEvent::Ready(DesktopReady {
+                        since_ms: *since_ms,
+                    }));
+                }
+                Ok(events)
+            }
+            Command::PartFailed { session, failed } => {
+                if failed.reason == 0 {
+                    return Err(Rejection::NoReason);
+                }
+                let is_news = self.is_news(session, failed.report, &failed.part)?;
+                Ok(if is_news {
+                    Self::failed(failed)
+                } else {
+                    Vec::new()
+                })
+            }
+        }
+    }
+
+    fn evolve(mut self, event: &DesktopEvent) -> Result<Self, IllegalTransition> {
+        match event {
+            DesktopEvent::Started(started) => {
+                return Ok(Self {
+                    session: started.session.clone(),
+                    wake_id: started.wake_id.clone(),
+                    report: 0,
+                    parts: started.parts.iter().map(Part::down).collect(),
+                    ready_ms: None,
+                });
+            }
+            _ if self.session.is_empty() => {
+                return Err(IllegalTransition {
+                    state: "not begun".to_owned(),
+                    event: event.kind().name(),
+                });
+            }
+            DesktopEvent::PartStarted(started) => self.took_started(started),
+            DesktopEvent::PartFailed(failed) => self.took_failed(failed),
+            DesktopEvent::Ready(ready) => self.ready_ms = self.ready_ms.or(Some(ready.since_ms)),
+        }
+        Ok(self)
+    }
+
+    fn pick(payload: Payload) -> Option<DesktopEvent> {
+        DesktopEvent::pick(payload)
+    }
+}
+
+impl Part {
+    fn down(of: &DesktopPart) -> Self {
+        Self {
+            name: of.name.clone(),
+            needs: of.needs.clone(),
+            up: false,
+            failing: false,
+        }
+    }
+}
+
+fn named(field: &'static str, name: &str) -> Result<(), Rejection> {
+    if (1..=NAME_BYTES_MAX).contains(&name.len()) {
+        Ok(())
+    } else {
+        Err(Rejection::BadName { field })
+    }
+}

@@ -1,0 +1,203 @@
+use cocoonbox_proto::log::v1::desktop_part_failed::Reason;
+
+use super::*;
+
+struct Desktop(State);
+
+impl Desktop {
+    /// `windows` and `panel` stand on `screen`, `panel` on `windows` too; `bus` stands alone.
+    fn begun() -> Self {
+        let mut desktop = Self(State::default());
+        assert_eq!(desktop.take(&begin("s1")), ["desktop.started"]);
+        desktop
+    }
+
+    /// Decides, and takes the events in.
+    fn take(&mut self, command: &Command) -> Vec<&'static str> {
+        let events = self.0.decide(command).unwrap();
+        for event in &events {
+            self.0 = self.0.clone().evolve(event).unwrap();
+        }
+        events.iter().map(|event| event.kind().name()).collect()
+    }
+
+    fn up(&mut self, report: u64, part: &str) -> Vec<&'static str> {
+        self.take(&started("s1", report, part))
+    }
+
+    fn all_up(&mut self) {
+        for (report, part) in (1..).zip(["bus", "screen", "windows"]) {
+            assert_eq!(self.up(report, part), ["desktop.part_started"]);
+        }
+        let last = self.up(4, "panel");
+        assert_eq!(last, ["desktop.part_started", "desktop.ready"]);
+    }
+}
+
+fn begin(session: &str) -> Command {
+    let part = |(name, needs): (&str, &[&str])| DesktopPart {
+        name: name.to_owned(),
+        needs: needs.iter().map(ToString::to_string).collect(),
+    };
+    let parts: [(&str, &[&str]); 4] = [
+        ("bus", &[]),
+        ("screen", &[]),
+        ("windows", &["screen"]),
+        ("panel", &["windows"]),
+    ];
+    Command::Begin(DesktopStarted {
+        session: session.to_owned(),
+        wake_id: "w1".to_owned(),
+        parts: parts.into_iter().map(part).collect(),
+    })
+}
+
+fn started(session: &str, report: u64, part: &str) -> Command {
+    Command::PartStarted {
+        session: session.to_owned(),
+        since_ms: 100 * report,
+        started: DesktopPartStarted {
+            report,
+            part: part.to_owned(),
+            took_ms: 5,
+        },
+    }
+}
+
+fn failed(report: u64, part: &str) -> Command {
+    Command::PartFailed {
+        session: "s1".to_owned(),
+        failed: DesktopPartFailed {
+            report,
+            part: part.to_owned(),
+            reason: Reason::Signalled.into(),
+            code: 9,
+            failures: 1,
+            retry_ms: 100,
+            ..DesktopPartFailed::default()
+        },
+    }
+}
+
+#[test]
+fn it_is_ready_once_every_part_answers() {
+    let mut desktop = Desktop::begun();
+    assert!(!desktop.0.is_ready());
+    desktop.all_up();
+    assert!(desktop.0.is_ready());
+    assert_eq!(desktop.0.ready_ms, Some(400));
+}
+
+#[test]
+fn a_part_that_fails_takes_along_what_stands_on_it() {
+    let mut desktop = Desktop::begun();
+    desktop.all_up();
+    assert_eq!(desktop.take(&failed(5, "screen")), ["desktop.part_failed"]);
+    let up: Vec<_> = desktop.0.parts.iter().map(|part| part.up).collect();
+    assert_eq!(up, [true, false, false, false]);
+    assert_eq!(desktop.0.failing().collect::<Vec<_>>(), ["screen"]);
+    assert_eq!(desktop.up(6, "screen"), ["desktop.part_started"]);
+    assert_eq!(desktop.0.failing().count(), 0);
+    assert_eq!(desktop.up(7, "windows"), ["desktop.part_started"]);
+    let last = desktop.up(8, "panel");
+    assert_eq!(last, ["desktop.part_started", "desktop.ready"]);
+    // The first time is what a start of the box took.
+    assert_eq!(desktop.0.ready_ms, Some(400));
+}
+
+#[test]
+fn an_answer_that_came_before_a_loss_was_known_does_not_count() {
+    let mut desktop = Desktop::begun();
+    desktop.all_up();
+    desktop.take(&failed(5, "screen"));
+    desktop.up(6, "windows");
+    assert_eq!(desktop.up(7, "screen"), ["desktop.part_started"]);
+    desktop.up(8, "panel");
+    assert!(!desktop.0.is_ready());
+    desktop.up(9, "windows");
+    let last = desktop.up(10, "panel");
+    assert_eq!(last, ["desktop.part_started", "desktop.ready"]);
+}
+
+#[test]
+fn reports_that_are_repeated_change_nothing() {
+    let mut desktop = Desktop::begun();
+    desktop.all_up();
+    let before = desktop.0.clone();
+    assert!(desktop.take(&begin("s1")).is_empty());
+    for report in 1..=4 {
+        assert!(desktop.up(report, "screen").is_empty());
+        assert!(desktop.take(&failed(report, "screen")).is_empty());
+    }
+    assert_eq!(desktop.0, before);
+}
+
+#[test]
+fn another_session_begins_with_nothing_up() {
+    let mut desktop = Desktop::begun();
+    desktop.all_up();
+    assert_eq!(desktop.take(&begin("s2")), ["desktop.started"]);
+    assert!(!desktop.0.is_ready());
+    assert_eq!(
+        desktop.0.decide(&started("s1", 9, "bus")),
+        Err(Rejection::OtherSession {
+            session: "s1".to_owned()
+        })
+    );
+    assert_eq!(
+        desktop.take(&started("s2", 1, "bus")),
+        ["desktop.part_started"]
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let desktop = Desktop::begun().0;
+    let unknown = Rejection::UnknownPart {
+        part: "nothing".to_owned(),
+    };
+    assert_eq!(desktop.decide(&failed(1, "nothing")), Err(unknown));
+    let Command::Begin(asked) = begin("s2") else {
+        panic!("it begins");
+    };
+    let with = |change: fn(&mut DesktopStarted)| {
+        let mut asked = asked.clone();
+        change(&mut asked);
+        desktop.decide(&Command::Begin(asked)).unwrap_err()
+    };
+    assert_eq!(
+        with(|asked| asked.parts.reverse()),
+        Rejection::UnknownPart {
+            part: "windows".to_owned()
+        }
+    );
+    let bad = Rejection::BadName { field: "session" };
+    assert_eq!(with(|asked| asked.session.clear()), bad);
+    let bad = Rejection::BadName { field: "part" };
+    assert_eq!(with(|asked| asked.parts[0].name = "x".repeat(65)), bad);
+    let many = Rejection::TooManyParts { parts: 40 };
+    assert_eq!(
+        with(|asked| asked.parts.resize(40, DesktopPart::default())),
+        many
+    );
+    // An event of a desktop that never began is no history.
+    let event = DesktopEvent::Ready(DesktopReady::default());
+    assert!(State::default().evolve(&event).is_err());
+}
+
+#[test]
+fn long_words_are_cut_to_their_end() {
+    let mut desktop = Desktop::begun();
+    let Command::PartFailed { session, failed } = failed(1, "bus") else {
+        panic!("it fails");
+    };
+    let output = format!("{}é the end", "x".repeat(OUTPUT_BYTES_MAX));
+    let failed = DesktopPartFailed { output, ..failed };
+    let events = desktop.0.decide(&Command::PartFailed { session, failed });
+    let Ok([DesktopEvent::PartFailed(kept)]) = events.as_deref() else {
+        panic!("{events:?}");
+    };
+    assert_eq!(kept.output.len(), OUTPUT_BYTES_MAX);
+    assert!(kept.output.ends_with("xé the end"));
+    desktop.up(1, "bus");
+}

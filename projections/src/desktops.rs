@@ -1,0 +1,175 @@
+//! How far the desktop of each box is, as its last event left it.
+//!
+//! Box logs are written in boxes, and a box may lie: nothing here fails on an odd sequence.
+
+use cocoonbox_events::{DesktopEvent, Kind, LogInfo, LogKind, Payload, Recorded};
+use cocoonbox_proto::control::v1::{self as control, desktop::State};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    projection::{ApplyError, Projection, Seen},
+    row_key,
+    rows::{self, Rows, View},
+};
+
+/// As many as a desktop may have.
+const FAILING_MAX: usize = 32;
+
+pub struct Desktops;
+
+/// The desktop of one box.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DesktopRow {
+    /// The wake that it belongs to. A box that was started again since has told nothing yet.
+    pub wake_id: String,
+    /// Every part answers.
+    pub is_ready: bool,
+    /// How long the start took until every part answered; 0 until then.
+    pub ready_ms: u64,
+    /// Parts that failed and are not back.
+    pub failing: Vec<String>,
+}
+
+impl From<DesktopRow> for control::Desktop {
+    fn from(row: DesktopRow) -> Self {
+        let state = match (row.is_ready, row.failing.is_empty()) {
+            (true, _) => State::Ready,
+            (false, true) => State::Starting,
+            (false, false) => State::Failing,
+        };
+        Self {
+            state: state.into(),
+            failing: row.failing,
+            ready_ms: row.ready_ms,
+        }
+    }
+}
+
+impl Projection for Desktops {
+    fn name(&self) -> &'static str {
+        "desktops"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn views(&self) -> &'static [View] {
+        &[View::Desktops]
+    }
+
+    fn wants(&self, kind: LogKind) -> bool {
+        kind == LogKind::Box
+    }
+
+    fn gives_way(&self) -> bool {
+        false
+    }
+
+    fn apply(
+        &self,
+        rows: &mut dyn Rows,
+        event: &Recorded,
+        log: &LogInfo,
+    ) -> Result<(), ApplyError> {
+        let Some(Seen {
+            payload: Payload::Desktop(payload),
+            ..
+        }) = Seen::read(event)?
+        else {
+            return Ok(());
+        };
+        let key = key(log);
+        let mut row: DesktopRow = rows::get(rows, View::Desktops, &key)?.unwrap_or_default();
+        step(&mut row, payload);
+        rows::put(rows, View::Desktops, &key, &row)?;
+        Ok(())
+    }
+
+    fn holds(&self, _: &dyn Rows, event: &Recorded, _: &LogInfo) -> Result<bool, rows::Error> {
+        // What can be erased of it, a part's output, is in no row.
+        Ok(Kind::from_number(event.kind).is_some_and(|kind| kind.name().starts_with("desktop.")))
+    }
+
+    fn clear(&self, rows: &mut dyn Rows, log: &LogInfo) -> Result<(), rows::Error> {
+        rows.delete(View::Desktops, &key(log))
+    }
+}
+
+/// Key of the only row of a box log.
+fn key(log: &LogInfo) -> String {
+    row_key::key(&[&row_key::log(log.id)])
+}
+
+fn step(row: &mut DesktopRow, event: DesktopEvent) {
+    match event {
+        DesktopEvent::Started(started) => {
+            *row = DesktopRow {
+                wake_id: started.wake_id,
+                ..DesktopRow::default()
+            };
+        }
+        DesktopEvent::PartStarted(started) => row.failing.retain(|part| *part != started.part),
+        DesktopEvent::PartFailed(failed) => {
+            row.is_ready = false;
+            if row.failing.len() < FAILING_MAX && !row.failing.contains(&failed.part) {
+                row.failing.push(failed.part);
+            }
+        }
+        DesktopEvent::Ready(ready) => {
+            row.is_ready = true;
+            row.failing.clear();
+            if row.ready_ms == 0 {
+                row.ready_ms = ready.since_ms.max(1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cocoonbox_proto::log::v1::{
+        DesktopPartFailed, DesktopPartStarted, DesktopReady, DesktopStarted,
+    };
+
+    use super::*;
+
+    fn told(row: &DesktopRow) -> (State, Vec<String>, u64) {
+        let told = control::Desktop::from(row.clone());
+        (told.state(), told.failing, told.ready_ms)
+    }
+
+    #[test]
+    fn it_is_ready_failing_and_ready_again() {
+        let mut row = DesktopRow::default();
+        let begun = DesktopStarted {
+            wake_id: "w1".to_owned(),
+            ..DesktopStarted::default()
+        };
+        let started = DesktopEvent::PartStarted(DesktopPartStarted {
+            part: "screen".to_owned(),
+            ..DesktopPartStarted::default()
+        });
+        let failed = DesktopEvent::PartFailed(DesktopPartFailed {
+            part: "screen".to_owned(),
+            ..DesktopPartFailed::default()
+        });
+        let ready = |since_ms| DesktopEvent::Ready(DesktopReady { since_ms });
+        step(&mut row, DesktopEvent::Started(begun.clone()));
+        assert_eq!(row.wake_id, "w1");
+        assert_eq!(told(&row), (State::Starting, vec![], 0));
+        step(&mut row, ready(70));
+        assert_eq!(told(&row), (State::Ready, vec![], 70));
+        step(&mut row, failed.clone());
+        step(&mut row, failed.clone());
+        let failing = (State::Failing, vec!["screen".to_owned()], 70);
+        assert_eq!(told(&row), failing);
+        step(&mut row, started);
+        assert_eq!(told(&row), (State::Starting, vec![], 70));
+        step(&mut row, ready(900));
+        assert_eq!(told(&row), (State::Ready, vec![], 70));
+        step(&mut row, failed);
+        step(&mut row, DesktopEvent::Started(begun));
+        assert_eq!(told(&row), (State::Starting, vec![], 0));
+    }
+}
