@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use cocoonbox_commands::{agent, boxes, directory, exec, user};
-use cocoonbox_events::{Aggregate, Recorded, StreamName};
+use cocoonbox_commands::{agent, boxes, control, desktop, directory, exec, user};
+use cocoonbox_events::{Aggregate, Payload, Recorded, StreamName};
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -13,8 +13,10 @@ use crate::error::Error;
 pub enum Known {
     Directory(directory::State),
     User(user::State),
-    Box(boxes::State),
+    Box(Box<boxes::State>),
+    Control(control::State),
     Exec(exec::State),
+    Desktop(desktop::State),
     Agent(Box<agent::State>),
 }
 
@@ -25,8 +27,10 @@ impl Known {
         Some(match noun {
             "directory" => Self::Directory(directory::State::default()),
             "user" => Self::User(user::State::default()),
-            "box" => Self::Box(boxes::State::default()),
+            "box" => Self::Box(Box::default()),
+            "control" => Self::Control(control::State::default()),
             "exec" => Self::Exec(exec::State::default()),
+            "desktop" => Self::Desktop(desktop::State::default()),
             "agent" => Self::Agent(Box::default()),
             _ => return None,
         })
@@ -34,12 +38,27 @@ impl Known {
 
     /// Takes one event in. An erased payload leaves the state as it is.
     pub fn take(&mut self, event: &Recorded) -> Result<(), Error> {
+        let payload = event.payload().map_err(|source| Error::Decode {
+            log: event.log,
+            pos: event.pos,
+            source,
+        })?;
+        match payload {
+            Some(payload) => self.apply(event, payload),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes one event in with the payload that it has, or with what is left of it.
+    pub fn apply(&mut self, event: &Recorded, payload: Payload) -> Result<(), Error> {
         match self {
-            Self::Directory(state) => take(state, event),
-            Self::User(state) => take(state, event),
-            Self::Box(state) => take(state, event),
-            Self::Exec(state) => take(state, event),
-            Self::Agent(state) => take(state.as_mut(), event),
+            Self::Directory(state) => take(state, event, payload),
+            Self::User(state) => take(state, event, payload),
+            Self::Box(state) => take(state.as_mut(), event, payload),
+            Self::Control(state) => take(state, event, payload),
+            Self::Exec(state) => take(state, event, payload),
+            Self::Desktop(state) => take(state, event, payload),
+            Self::Agent(state) => take(state.as_mut(), event, payload),
         }
     }
 
@@ -47,7 +66,12 @@ impl Known {
     pub fn has_ended(&self) -> bool {
         match self {
             Self::Exec(state) => state.exited.is_some(),
-            Self::Directory(_) | Self::User(_) | Self::Box(_) | Self::Agent(_) => false,
+            Self::Directory(_)
+            | Self::User(_)
+            | Self::Box(_)
+            | Self::Control(_)
+            | Self::Desktop(_)
+            | Self::Agent(_) => false,
         }
     }
 
@@ -57,7 +81,9 @@ impl Known {
             Self::Directory(state) => format!("{state:#?}"),
             Self::User(state) => format!("{state:#?}"),
             Self::Box(state) => format!("{state:#?}"),
+            Self::Control(state) => format!("{state:#?}"),
             Self::Exec(state) => format!("{state:#?}"),
+            Self::Desktop(state) => format!("{state:#?}"),
             Self::Agent(state) => format!("{state:#?}"),
         }
     }
@@ -89,6 +115,17 @@ impl Known {
                 })
             }
             Self::Box(state) => box_json(state),
+            Self::Control(state) => json!({
+                "fence": state.fence,
+                "user_id": state.lease.as_ref().map(|lease| &lease.user_id),
+                "label": state.lease.as_ref().map(|lease| &lease.label),
+                "until_us": state.lease.as_ref().map(|lease| lease.until_us),
+            }),
+            Self::Desktop(state) => json!({
+                "wake_id": state.wake_id,
+                "ready": state.is_ready(),
+                "down": state.parts.iter().filter(|part| !part.up).map(|part| &part.name).collect::<Vec<_>>(),
+            }),
             Self::Exec(state) => json!({
                 "exec_id": state.started.as_ref().map(|started| &started.exec_id),
                 "argv": state.started.as_ref().map(|started| &started.argv),
@@ -138,8 +175,8 @@ fn agent_json(state: &agent::State) -> Value {
     json!({
         "agent_id": state.agent_id,
         "name": state.name,
-        "model": state.model.model,
-        "approval": state.approval.as_str_name(),
+        "model": state.model().model,
+        "approval": state.rules.text(),
         "steps_max": state.steps_max,
         "mood": state.mood().name(),
         "queued": state.queued.iter().map(|prompt| &prompt.prompt_id).collect::<Vec<_>>(),
@@ -148,19 +185,19 @@ fn agent_json(state: &agent::State) -> Value {
         "steps": state.turn.as_ref().map(|turn| turn.steps),
         "cancelling": state.is_cancelling(),
         "tools": tools.collect::<Vec<_>>(),
-        "conversation_entries": state.conversation().len(),
+        "conversation_entries": state.conversation_len(),
+        "branch": state.branch_id(),
+        "branches": state.branch_ids(),
+        "tokens_used": state.tokens_used,
+        "parent": state.parent.as_ref().map(|parent| &parent.agent_id),
     })
 }
 
-fn take<A: Aggregate + Debug>(state: &mut A, event: &Recorded) -> Result<(), Error> {
-    let decode = |source| Error::Decode {
-        log: event.log,
-        pos: event.pos,
-        source,
-    };
-    let Some(payload) = event.payload().map_err(decode)? else {
-        return Ok(());
-    };
+fn take<A: Aggregate + Debug>(
+    state: &mut A,
+    event: &Recorded,
+    payload: Payload,
+) -> Result<(), Error> {
     let Some(event_of) = A::pick(payload) else {
         return Ok(());
     };

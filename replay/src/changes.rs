@@ -5,7 +5,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use cocoonbox_events::{Kind, LogId, Recorded, Store, StreamName};
 use serde_json::{Value, json};
 
-use crate::{aggregate::Known, error::Error, pages::Pages};
+use crate::{
+    aggregate::Known,
+    error::Error,
+    fields::{FieldChange, compare},
+    pages::Pages,
+};
 
 /// Everything that changed behind position `from` up to and with `to`.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,22 +32,10 @@ pub struct StreamChanges {
     pub fields: Vec<FieldChange>,
 }
 
-/// One field of an aggregate's JSON.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FieldChange {
-    /// Names joined by dots.
-    pub path: String,
-    /// Null: not there.
-    pub before: Value,
-    pub after: Value,
-}
-
 impl Changes {
     pub fn to_json(&self) -> Value {
         let streams = self.streams.iter().map(|(stream, changed)| {
-            let fields = changed.fields.iter().map(
-                |field| json!({"path": field.path, "before": field.before, "after": field.after}),
-            );
+            let fields = changed.fields.iter().map(FieldChange::to_json);
             let value = json!({
                 "first_seq": changed.first_seq,
                 "last_seq": changed.last_seq,
@@ -121,40 +114,7 @@ async fn fields(
             state.take(event)?;
         }
     }
-    let mut changed = Vec::new();
-    compare("", &before, &state.json(), &mut changed);
-    Ok(changed)
-}
-
-fn compare(path: &str, before: &Value, after: &Value, changed: &mut Vec<FieldChange>) {
-    let empty = serde_json::Map::new();
-    let (old, new) = match (before, after) {
-        _ if before == after => return,
-        (Value::Object(old), Value::Object(new)) => (old, new),
-        (Value::Null, Value::Object(new)) => (&empty, new),
-        (Value::Object(old), Value::Null) => (old, &empty),
-        _ => {
-            let (before, after) = (before.clone(), after.clone());
-            changed.push(FieldChange {
-                path: path.to_owned(),
-                before,
-                after,
-            });
-            return;
-        }
-    };
-    let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
-        let inner = if path.is_empty() {
-            name.clone()
-        } else {
-            format!("{path}.{name}")
-        };
-        let of = |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or_default();
-        compare(&inner, &of(old), &of(new), changed);
-    }
+    Ok(compare(&before, &state.json()))
 }
 
 fn kind_name(event: &Recorded) -> String {

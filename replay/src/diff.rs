@@ -1,6 +1,6 @@
 //! Where two logs part.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use cocoonbox_events::{LogId, Recorded, Store};
 use serde_json::{Value, json};
@@ -41,6 +41,68 @@ impl Diff {
             }),
         }
     }
+}
+
+/// What two stores have of one log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogDiff {
+    pub log: LogId,
+    pub found: Side,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Side {
+    OnlyA,
+    OnlyB,
+    Both(Diff),
+}
+
+impl LogDiff {
+    pub fn is_same(&self) -> bool {
+        matches!(self.found, Side::Both(Diff::Same { .. }))
+    }
+
+    pub fn to_json(&self) -> Value {
+        let found = match &self.found {
+            Side::OnlyA => json!({"same": false, "only": "a"}),
+            Side::OnlyB => json!({"same": false, "only": "b"}),
+            Side::Both(diff) => diff.to_json(),
+        };
+        json!({"log": self.log.to_string(), "diff": found})
+    }
+}
+
+/// Compares every log of two stores by its id.
+pub async fn diff_stores(
+    a: &Arc<dyn Store>,
+    b: &Arc<dyn Store>,
+    by: By,
+    see: &mut (dyn FnMut(u64) + Send),
+) -> Result<Vec<LogDiff>, Error> {
+    let ids = |store: &Arc<dyn Store>| -> BTreeSet<LogId> {
+        store.logs().iter().map(|info| info.id).collect()
+    };
+    let (left, right) = (ids(a), ids(b));
+    let mut found = Vec::new();
+    let mut events = 0;
+    for log in left.union(&right) {
+        let side = match (left.contains(log), right.contains(log)) {
+            (true, true) => Side::Both(diff((a, *log), (b, *log), by).await?),
+            (true, false) => Side::OnlyA,
+            _ => Side::OnlyB,
+        };
+        events += match &side {
+            Side::Both(Diff::Same { events }) => *events,
+            Side::Both(Diff::Parts { pos, .. }) => *pos,
+            Side::OnlyA | Side::OnlyB => 0,
+        };
+        see(events);
+        found.push(LogDiff {
+            log: *log,
+            found: side,
+        });
+    }
+    Ok(found)
 }
 
 /// Finds the first position where two logs part. They may lie in two stores.

@@ -1,6 +1,7 @@
 //! Why a question could not be answered.
 
 use cocoonbox_events::{DecodeError, EventId, LogId, ReadError, StreamName};
+use cocoonbox_projections::ApplyError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -23,6 +24,14 @@ pub enum Error {
         pos: u64,
         event: &'static str,
         state: String,
+    },
+    #[error("projection `{projection}` cannot take in event {pos} of log {log}")]
+    Apply {
+        projection: &'static str,
+        log: LogId,
+        pos: u64,
+        #[source]
+        source: ApplyError,
     },
     #[error("stream `{stream}` has no event in log {log}")]
     NoSuchStream { log: LogId, stream: StreamName },

@@ -152,6 +152,14 @@ pub fn payload_json(event: &Recorded) -> Value {
     value
 }
 
+/// Returns a payload that is in no log as protobuf JSON, spelled as [`payload_json`] spells it.
+pub fn event_json(payload: &Payload) -> Value {
+    let (kind, bytes) = payload.encode();
+    let mut value = json::render(kind.message(), &bytes).unwrap_or(Value::Null);
+    spell_bytes(payload, &mut value);
+    value
+}
+
 /// Writes ids and hashes in hex and what a program put out as text: nobody reads base64.
 fn spell_bytes(payload: &Payload, value: &mut Value) {
     let hex = |bytes: &[u8]| hex::encode(bytes);
@@ -164,6 +172,11 @@ fn spell_bytes(payload: &Payload, value: &mut Value) {
         Payload::Box(BoxEvent::LogAnchored(e)) => {
             vec![("/box_log", hex(&e.box_log)), ("/chain", hex(&e.chain))]
         }
+        Payload::Box(BoxEvent::LogRewound(e)) => vec![
+            ("/old_log", hex(&e.old_log)),
+            ("/new_log", hex(&e.new_log)),
+            ("/chain", hex(&e.chain)),
+        ],
         Payload::Agent(AgentEvent::ApprovalRequested(e)) => {
             vec![("/args_hash", hex(&e.args_hash))]
         }

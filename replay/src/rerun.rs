@@ -5,14 +5,21 @@
 //! decider. What it decides must be what is recorded, byte for byte. So a change of the decider shows
 //! in every recorded history that it would have changed.
 
+mod commands;
+
 use std::{collections::VecDeque, fmt::Write, sync::Arc};
 
-use cocoonbox_commands::agent::{Chunk, Command, State, UseState};
+use cocoonbox_commands::agent::State;
 use cocoonbox_events::{AgentEvent, Aggregate, LogId, Payload, Recorded, Store, StreamName};
-use cocoonbox_proto::{json, log::v1 as log};
 use serde_json::{Value, json};
 
-use crate::{error::Error, line::Line, pages::Pages};
+use self::commands::commands_for;
+use crate::{
+    error::Error,
+    fields::{FieldChange, compare},
+    line::{Line, event_json},
+    pages::Pages,
+};
 
 /// Events that one command can lead to: so far ahead has to be read before it is compared.
 const LOOK_AHEAD: usize = cocoonbox_events::limits::APPEND_EVENTS_MAX;
@@ -50,25 +57,70 @@ pub enum Produced {
     Rejected(String),
 }
 
+impl Divergence {
+    /// What is otherwise in the event, where both are of one kind; empty where they are not.
+    pub fn fields(&self) -> Vec<FieldChange> {
+        match &self.produced {
+            Produced::Event { kind, payload } if *kind == self.recorded.kind => {
+                compare(&self.recorded.payload, payload)
+            }
+            Produced::Event { .. } | Produced::Nothing | Produced::Rejected(_) => Vec::new(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let produced = match &self.produced {
+            Produced::Event { kind, payload } => json!({"kind": kind, "payload": payload}),
+            Produced::Nothing => Value::Null,
+            Produced::Rejected(why) => json!({ "rejected": why }),
+        };
+        json!({
+            "pos": self.pos,
+            "command": self.command,
+            "recorded": self.recorded.to_json(),
+            "produced": produced,
+            "fields": self.fields().iter().map(FieldChange::to_json).collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let got = match &self.produced {
+            Produced::Event { kind, payload } => format!("{kind} {payload}"),
+            Produced::Nothing => "nothing".to_owned(),
+            Produced::Rejected(why) => format!("a rejection: {why}"),
+        };
+        let Self {
+            pos,
+            command,
+            recorded,
+            ..
+        } = self;
+        let mut text = format!("at {pos}, `{command}` was decided otherwise");
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  expected {} {}", recorded.kind, recorded.payload);
+        let _ = write!(text, "\n  got      {got}");
+        for field in self.fields() {
+            let path = if field.path.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", field.path)
+            };
+            for (mark, value) in [('-', &field.before), ('+', &field.after)] {
+                if !value.is_null() {
+                    let _ = write!(text, "\n    {mark} {path}{value}");
+                }
+            }
+        }
+        text
+    }
+}
+
 impl Rerun {
     pub fn is_same(&self) -> bool {
         self.divergence.is_none()
     }
 
     pub fn to_json(&self) -> Value {
-        let divergence = self.divergence.as_ref().map(|found| {
-            let produced = match &found.produced {
-                Produced::Event { kind, payload } => json!({"kind": kind, "payload": payload}),
-                Produced::Nothing => Value::Null,
-                Produced::Rejected(why) => json!({ "rejected": why }),
-            };
-            json!({
-                "pos": found.pos,
-                "command": found.command,
-                "recorded": found.recorded.to_json(),
-                "produced": produced,
-            })
-        });
         json!({
             "log": self.log.to_string(),
             "stream": self.stream.as_str(),
@@ -76,7 +128,7 @@ impl Rerun {
             "events": self.same,
             "erased": self.erased,
             "cut": self.cut,
-            "divergence": divergence,
+            "divergence": self.divergence.as_ref().map(|found| found.to_json()),
         })
     }
 
@@ -94,16 +146,7 @@ impl Rerun {
             let _ = write!(text, ", {} appends cut", self.cut);
         }
         if let Some(found) = &self.divergence {
-            let produced = match &found.produced {
-                Produced::Event { kind, payload } => format!("{kind} {payload}"),
-                Produced::Nothing => "nothing".to_owned(),
-                Produced::Rejected(why) => format!("a rejection: {why}"),
-            };
-            let _ = write!(
-                text,
-                "\nrecorded {} {}\nproduced {produced}",
-                found.recorded, found.recorded.payload
-            );
+            let _ = write!(text, "\n{}", found.text());
         }
         text
     }
@@ -174,7 +217,11 @@ impl Run {
             self.ahead.pop_front();
             return Ok(true);
         };
-        let commands = commands_for(&self.state, &recorded);
+        let then = match self.ahead.get(1) {
+            Some(then) => agent_event(then)?,
+            None => None,
+        };
+        let commands = commands_for(&self.state, &recorded, then.as_ref());
         let mut last = None;
         for (name, command) in commands {
             match self.state.decide(&command) {
@@ -256,11 +303,9 @@ impl Run {
 fn produced(event: Option<&AgentEvent>) -> Produced {
     event.map_or(Produced::Nothing, |event| {
         let payload: Payload = event.clone().into();
-        let (kind, bytes) = payload.encode();
-        let payload = json::render(kind.message(), &bytes).unwrap_or(Value::Null);
         Produced::Event {
-            kind: kind.name(),
-            payload,
+            kind: payload.kind().name(),
+            payload: event_json(&payload),
         }
     })
 }
@@ -271,156 +316,4 @@ fn agent_event(recorded: &Recorded) -> Result<Option<AgentEvent>, Error> {
         .payload()
         .map_err(|source| Error::Decode { log, pos, source })?;
     Ok(payload.and_then(AgentEvent::pick))
-}
-
-/// Returns what can have led to an event in this state, the likelier first.
-fn commands_for(state: &State, event: &AgentEvent) -> Vec<(&'static str, Command)> {
-    let advance = |turn_id: &str, call_id: &str, approval_id: &str| {
-        let (turn_id, call_id) = (turn_id.to_owned(), call_id.to_owned());
-        (
-            "advance",
-            Command::Advance {
-                turn_id,
-                call_id,
-                approval_id: approval_id.to_owned(),
-            },
-        )
-    };
-    match event.clone() {
-        AgentEvent::Created(e) => {
-            let approval = e.approval();
-            let log::AgentCreated {
-                agent_id,
-                name,
-                model,
-                steps_max,
-                ..
-            } = e;
-            let model = model.unwrap_or_default();
-            vec![(
-                "create",
-                Command::Create {
-                    agent_id,
-                    name,
-                    model,
-                    approval,
-                    steps_max,
-                },
-            )]
-        }
-        AgentEvent::Renamed(e) => vec![("rename", Command::Rename { name: e.name })],
-        AgentEvent::Closed(_) => vec![("close", Command::Close)],
-        AgentEvent::PromptReceived(e) => {
-            vec![(
-                "prompt",
-                Command::Prompt {
-                    prompt_id: e.prompt_id,
-                    text: e.text,
-                },
-            )]
-        }
-        AgentEvent::TurnStarted(e) => vec![advance(&e.turn_id, "", "")],
-        AgentEvent::ModelCalled(e) => vec![advance("", &e.call_id, "")],
-        AgentEvent::OutputStreamed(e) => {
-            let chunk = Chunk {
-                block: e.block,
-                part: e.part(),
-                offset: e.offset,
-                text: e.text.clone(),
-            };
-            vec![(
-                "streamed",
-                Command::Streamed {
-                    call_id: e.call_id,
-                    chunks: vec![chunk],
-                },
-            )]
-        }
-        AgentEvent::ModelReplied(e) => {
-            let stop = e.stop();
-            vec![(
-                "replied",
-                Command::Replied {
-                    call_id: e.call_id,
-                    blocks: e.blocks,
-                    stop,
-                    vendor_stop: e.vendor_stop,
-                    usage: e.usage.unwrap_or_default(),
-                    vendor_request_id: e.vendor_request_id,
-                },
-            )]
-        }
-        AgentEvent::ModelFailed(e) => {
-            let reason = e.reason();
-            let reported = (
-                "model_failed",
-                Command::ModelFailed {
-                    call_id: e.call_id,
-                    reason,
-                    detail: e.detail,
-                    retryable: e.retryable,
-                    retry_after_ms: e.retry_after_ms,
-                },
-            );
-            if reason == log::agent_model_failed::Reason::AgentRestarted {
-                vec![("restarted", Command::Restarted), reported]
-            } else {
-                vec![reported]
-            }
-        }
-        AgentEvent::ToolCalled(_) | AgentEvent::TurnEnded(_) => vec![advance("", "", "")],
-        AgentEvent::ToolFinished(e) => tool_finished(state, e),
-        AgentEvent::ApprovalRequested(e) => vec![advance("", "", &e.approval_id)],
-        AgentEvent::ApprovalDecided(e) => {
-            let log::AgentApprovalDecided {
-                approval_id,
-                allowed,
-                comment,
-            } = e;
-            vec![(
-                "approve",
-                Command::Approve {
-                    approval_id,
-                    allowed,
-                    comment,
-                },
-            )]
-        }
-        AgentEvent::CancelRequested(e) => vec![("cancel", Command::Cancel { turn_id: e.turn_id })],
-    }
-}
-
-fn tool_finished(state: &State, event: log::AgentToolFinished) -> Vec<(&'static str, Command)> {
-    let uses = state
-        .turn
-        .as_ref()
-        .map(cocoonbox_commands::agent::Turn::uses)
-        .unwrap_or_default();
-    let called = uses
-        .iter()
-        .any(|tool| tool.tool_call_id == event.tool_call_id && tool.state == UseState::Called);
-    let nothing = String::new;
-    let advance = Command::Advance {
-        turn_id: nothing(),
-        call_id: nothing(),
-        approval_id: nothing(),
-    };
-    if !called {
-        return vec![("advance", advance)];
-    }
-    let outcome = event.outcome();
-    let reported = (
-        "tool_finished",
-        Command::ToolFinished {
-            tool_call_id: event.tool_call_id,
-            outcome,
-            content: event.content,
-            exec_id: event.exec_id,
-        },
-    );
-    if outcome == log::agent_tool_finished::Outcome::Interrupted {
-        vec![("restarted", Command::Restarted), reported]
-    } else {
-        vec![reported]
-    }
 }

@@ -2,60 +2,9 @@
 
 use std::sync::Arc;
 
-use cocoonbox_events::{Kind, LogId, Recorded, Store};
+use cocoonbox_events::{LogId, Store, limits::PAGE_EVENTS_MAX};
 
-use crate::{error::Error, line::Line, pages::Pages};
-
-/// What is to be shown. Everything empty: all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Streams that begin with one of these.
-    pub streams: Vec<String>,
-    /// Kinds that are one of these or begin with one and a dot: `box` shows `box.running`.
-    pub kinds: Vec<String>,
-    /// The actor as a [`Line`] has it, or only its kind: `user:7f`, `system`.
-    pub actor: Option<String>,
-    /// Not before, microseconds since the epoch.
-    pub from_us: Option<i64>,
-    /// Before, microseconds since the epoch.
-    pub to_us: Option<i64>,
-    /// Somewhere in the payload's JSON, whatever the case.
-    pub text: Option<String>,
-}
-
-impl Filter {
-    fn wants(&self, event: &Recorded) -> bool {
-        let kind = Kind::from_number(event.kind).map_or("", Kind::name);
-        let one_of = |list: &[String], matches: &dyn Fn(&str) -> bool| {
-            list.is_empty() || list.iter().any(|wanted| matches(wanted))
-        };
-        one_of(&self.streams, &|wanted| {
-            event.stream.as_str().starts_with(wanted)
-        }) && one_of(&self.kinds, &|wanted| {
-            kind.strip_prefix(wanted)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        }) && self.from_us.is_none_or(|from| event.recorded_us >= from)
-            && self.to_us.is_none_or(|to| event.recorded_us < to)
-    }
-
-    /// What can only be said of a rendered event.
-    fn wants_line(&self, line: &Line) -> bool {
-        let actor = self.actor.as_ref().is_none_or(|wanted| {
-            line.actor
-                .strip_prefix(wanted.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
-        });
-        let text = self.text.as_ref().is_none_or(|wanted| {
-            !line.payload.is_null()
-                && line
-                    .payload
-                    .to_string()
-                    .to_lowercase()
-                    .contains(&wanted.to_lowercase())
-        });
-        actor && text
-    }
-}
+use crate::{error::Error, filter::Filter, line::Line, moment::position_at, pages::Pages};
 
 /// A cursor over the events that a filter lets through.
 pub struct Show {
@@ -65,18 +14,66 @@ pub struct Show {
 }
 
 /// Shows at most `limit` events behind position `after`.
-pub fn show(
+///
+/// Times of the filter are looked up, not searched for: what lies outside them is not read.
+pub async fn show(
     store: &Arc<dyn Store>,
     log: LogId,
     filter: Filter,
     after: u64,
     limit: usize,
 ) -> Result<Show, Error> {
+    let (from, to) = bounds(store, log, &filter, after).await?;
     Ok(Show {
-        pages: Pages::of_log(store, log, after)?,
+        pages: Pages::of_log(store, log, from)?.up_to(to),
         filter,
         left: limit,
     })
+}
+
+/// Returns the last `count` events behind position `after` that the filter lets through, oldest first.
+/// Reads backwards from the end and keeps only them.
+pub async fn show_last(
+    store: &Arc<dyn Store>,
+    log: LogId,
+    filter: &Filter,
+    after: u64,
+    count: usize,
+) -> Result<Vec<Line>, Error> {
+    let (from, to) = bounds(store, log, filter, after).await?;
+    let mut found: Vec<Line> = Vec::new();
+    let mut end = to.min(store.tail(log).map_err(Error::read(log))?.pos);
+    while end > from && found.len() < count {
+        let start = end.saturating_sub(PAGE_EVENTS_MAX as u64).max(from);
+        let mut pages = Pages::of_log(store, log, start)?.up_to(end);
+        let mut window = Vec::new();
+        while let Some(events) = pages.next().await? {
+            window.extend(events.iter().filter_map(|event| filter.line(event)));
+        }
+        let missing = count - found.len();
+        let surplus = window.len().saturating_sub(missing);
+        found.splice(0..0, window.drain(surplus..));
+        end = start;
+    }
+    Ok(found)
+}
+
+/// The positions that a filter's times leave: behind the first, up to the second.
+async fn bounds(
+    store: &Arc<dyn Store>,
+    log: LogId,
+    filter: &Filter,
+    after: u64,
+) -> Result<(u64, u64), Error> {
+    let from = match filter.from_us {
+        Some(from_us) => position_at(store, log, from_us.saturating_sub(1)).await?,
+        None => 0,
+    };
+    let to = match filter.to_us {
+        Some(to_us) => position_at(store, log, to_us.saturating_sub(1)).await?,
+        None => u64::MAX,
+    };
+    Ok((after.max(from), to))
 }
 
 impl Show {
@@ -88,9 +85,7 @@ impl Show {
             };
             let lines: Vec<Line> = events
                 .iter()
-                .filter(|event| self.filter.wants(event))
-                .map(Line::of)
-                .filter(|line| self.filter.wants_line(line))
+                .filter_map(|event| self.filter.line(event))
                 .take(self.left)
                 .collect();
             if !lines.is_empty() {

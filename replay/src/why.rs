@@ -1,17 +1,21 @@
 //! What led to an event, and what it led to.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+mod index;
+mod links;
 
-use cocoonbox_events::{EventId, LogId, Recorded, Store};
+use std::{collections::HashSet, sync::Arc};
+
+use cocoonbox_events::{EventId, LogId, Store};
 use serde_json::{Value, json};
 
-use crate::{error::Error, line::Line, pages::Pages};
+use self::index::Index;
+pub use self::links::Via;
+use crate::{error::Error, line::Line};
 
 /// Events in one tree: more than anybody reads. A tree that is cut says so.
 const NODES_MAX: usize = 1_000;
+
+type Place = (LogId, u64);
 
 /// The event that is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,16 +29,18 @@ pub enum Target {
 pub struct Why {
     /// The first cause first, the target last.
     pub causes: Vec<Node>,
-    /// The target says a cause that is in no log here.
+    /// What is first says a cause that is in no log here.
     pub missing_cause: Option<EventId>,
     pub effects: Vec<Effect>,
-    /// There are more effects than are named here.
+    /// There are more causes or effects than are named here.
     pub more: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub log: LogId,
+    /// How it is tied to what is above it.
+    pub via: Via,
     pub line: Line,
 }
 
@@ -54,20 +60,21 @@ impl Why {
         })
     }
 
-    /// Draws the tree; the event that was asked about is marked with `*`.
-    pub fn text(&self) -> String {
+    /// Draws the tree with the names of the logs; the event that was asked about is marked with `*`.
+    ///
+    /// `│` goes on from the line above it; where several things came of one event, each has a branch.
+    pub fn text(&self, name: &dyn Fn(LogId) -> String) -> String {
         let mut lines = Vec::new();
         if let Some(cause) = self.missing_cause {
             lines.push(format!("  (caused by {cause}, which is in no log here)"));
         }
         let last = self.causes.len().saturating_sub(1);
         for (depth, node) in self.causes.iter().enumerate() {
-            let indent = "   ".repeat(depth.saturating_sub(1));
-            let branch = if depth == 0 { "" } else { "└─ " };
             let mark = if depth == last { '*' } else { ' ' };
-            lines.push(format!("{mark} {indent}{branch}{}", node.text()));
+            let branch = if depth == 0 { "" } else { "│ " };
+            lines.push(format!("{mark} {branch}{}", node.text(name)));
         }
-        draw(&self.effects, &"   ".repeat(last), &mut lines);
+        draw(&self.effects, "", name, &mut lines);
         if self.more {
             lines.push(format!("  (and more; {NODES_MAX} are shown)"));
         }
@@ -76,44 +83,66 @@ impl Why {
 }
 
 impl Node {
-    fn text(&self) -> String {
-        let log = self.log.to_string();
-        format!(
-            "{} {}",
-            &log[log.len() - 8..],
-            self.line.to_string().trim_start()
-        )
+    fn text(&self, name: &dyn Fn(LogId) -> String) -> String {
+        let via = match self.via.as_str() {
+            "" => String::new(),
+            via => format!("({via}) "),
+        };
+        let line = self.line.to_string();
+        format!("{via}{} {}", name(self.log), line.trim_start())
     }
 
     fn to_json(&self) -> Value {
-        json!({"log": self.log.to_string(), "event": self.line.to_json()})
+        json!({
+            "log": self.log.to_string(),
+            "via": self.via_json(),
+            "event": self.line.to_json(),
+        })
+    }
+
+    fn via_json(&self) -> &'static str {
+        match self.via {
+            Via::Cause => "cause",
+            via => via.as_str(),
+        }
     }
 }
 
 impl Effect {
     fn to_json(&self) -> Value {
+        let mut value = self.node.to_json();
         let effects: Vec<_> = self.effects.iter().map(Self::to_json).collect();
-        json!({"log": self.node.log.to_string(), "event": self.node.line.to_json(), "effects": effects})
+        value["effects"] = Value::Array(effects);
+        value
     }
 }
 
-fn draw(effects: &[Effect], indent: &str, lines: &mut Vec<String>) {
+fn draw(effects: &[Effect], indent: &str, name: &dyn Fn(LogId) -> String, lines: &mut Vec<String>) {
+    if let [only] = effects {
+        lines.push(format!("  {indent}│ {}", only.node.text(name)));
+        draw(&only.effects, indent, name, lines);
+        return;
+    }
     for (index, effect) in effects.iter().enumerate() {
-        let is_last = index + 1 == effects.len();
-        let (branch, below) = if is_last {
+        let (branch, below) = if index + 1 == effects.len() {
             ("└─ ", "   ")
         } else {
             ("├─ ", "│  ")
         };
-        lines.push(format!("  {indent}{branch}{}", effect.node.text()));
-        draw(&effect.effects, &format!("{indent}{below}"), lines);
+        lines.push(format!("  {indent}{branch}{}", effect.node.text(name)));
+        draw(&effect.effects, &format!("{indent}{below}"), name, lines);
     }
 }
 
-/// Builds the causation tree of one event over all logs of the store. Keeps about 100 bytes of each
-/// event in memory.
-pub async fn why(store: &Arc<dyn Store>, target: Target) -> Result<Why, Error> {
-    let index = Index::build(store).await?;
+/// Builds the causation tree of one event over all logs of the store, by the causes that headers name
+/// and, where they name none, by ids. Reads every log and keeps about 100 bytes of each event in
+/// memory: ten million events take a gigabyte.
+pub async fn why(
+    store: &Arc<dyn Store>,
+    target: Target,
+    see: &mut (dyn FnMut(u64) + Send),
+) -> Result<Why, Error> {
+    let index = Index::build(store, see).await?;
     let target = match target {
         Target::Pos(log, pos) => {
             let tail = store.tail(log).map_err(Error::read(log))?.pos;
@@ -122,138 +151,69 @@ pub async fn why(store: &Arc<dyn Store>, target: Target) -> Result<Why, Error> {
             }
             (log, pos)
         }
-        Target::Event(event) => *index
-            .places
-            .get(&event)
-            .ok_or(Error::NoSuchEvent { event })?,
+        Target::Event(event) => index.find(event).ok_or(Error::NoSuchEvent { event })?,
     };
-    let mut chain = vec![target];
-    let mut missing_cause = None;
-    // A log may be written by a hostile box: it must not send us in circles.
-    let mut seen = HashSet::from([target]);
-    let mut place = target;
-    while let Some(cause) = index.causes.get(&place) {
-        match index.places.get(cause) {
-            Some(found) if seen.insert(*found) && chain.len() < NODES_MAX => {
-                chain.push(*found);
-                place = *found;
-            }
-            Some(_) => break,
-            None => {
-                missing_cause = Some(*cause);
-                break;
-            }
+    let line = index.line(target, NODES_MAX);
+    let mut seen: HashSet<Place> = line.iter().map(|(place, _)| *place).collect();
+    let mut causes = Vec::with_capacity(line.len());
+    for (place, via) in line.iter().rev() {
+        causes.push(read(store, *place, *via).await?);
+    }
+    let is_whole = line.last().is_none_or(|(first, _)| {
+        index
+            .above(*first)
+            .is_none_or(|(above, _)| seen.contains(&above))
+    });
+    let missing_cause = match causes.first() {
+        Some(first) if index.above((first.log, first.line.pos)).is_none() => {
+            first.line.cause.parse().ok()
         }
-    }
-    chain.reverse();
-    let mut causes = Vec::with_capacity(chain.len());
-    for place in chain {
-        causes.push(read(store, place).await?);
-    }
-    let mut grown = Grown {
-        nodes: 0,
-        more: false,
-        seen,
+        _ => None,
     };
-    let effects = grown.grow(store, &index, target).await?;
+    let (effects, more) = grow(store, &index, target, &mut seen).await?;
     Ok(Why {
         causes,
         missing_cause,
         effects,
-        more: grown.more,
+        more: more || !is_whole,
     })
 }
 
-type Place = (LogId, u64);
-
-/// Which event is where, and what caused it.
-#[derive(Default)]
-struct Index {
-    places: HashMap<EventId, Place>,
-    ids: HashMap<Place, EventId>,
-    causes: HashMap<Place, EventId>,
-    effects: HashMap<EventId, Vec<Place>>,
-}
-
-impl Index {
-    async fn build(store: &Arc<dyn Store>) -> Result<Self, Error> {
-        let mut index = Self::default();
-        for log in store.logs() {
-            let mut pages = Pages::of_log(store, log.id, 0)?;
-            while let Some(events) = pages.next().await? {
-                for event in &events {
-                    index.take(event);
-                }
+/// Returns all that came of the event at `root`, breadth first up to the limit.
+async fn grow(
+    store: &Arc<dyn Store>,
+    index: &Index,
+    root: Place,
+    seen: &mut HashSet<Place>,
+) -> Result<(Vec<Effect>, bool), Error> {
+    let mut order: Vec<(Place, usize)> = vec![(root, 0)];
+    let mut nodes = Vec::new();
+    let mut more = false;
+    let mut at = 0;
+    while at < order.len() && !more {
+        for (next, via) in index.below(order[at].0) {
+            if nodes.len() == NODES_MAX {
+                more = true;
+                break;
+            }
+            if seen.insert(next) {
+                order.push((next, at));
+                nodes.push(read(store, next, via).await?);
             }
         }
-        Ok(index)
+        at += 1;
     }
-
-    fn take(&mut self, event: &Recorded) {
-        let place = (event.log, event.pos);
-        let header = event.header();
-        if let Some(id) = EventId::from_slice(&header.event_id) {
-            // The first one counts: a box may repeat ids, which must not hide others' events.
-            self.places.entry(id).or_insert(place);
-            self.ids.insert(place, id);
-        }
-        if let Some(cause) = EventId::from_slice(&header.cause) {
-            self.causes.insert(place, cause);
-            self.effects.entry(cause).or_default().push(place);
-        }
+    // From the last to the first: each one's effects are whole before it is hung up itself.
+    let mut effects: Vec<Vec<Effect>> = order.iter().map(|_| Vec::new()).collect();
+    for (at, node) in nodes.into_iter().enumerate().rev() {
+        let (_, parent) = order[at + 1];
+        let of = std::mem::take(&mut effects[at + 1]);
+        effects[parent].insert(0, Effect { node, effects: of });
     }
+    Ok((effects.swap_remove(0), more))
 }
 
-struct Grown {
-    nodes: usize,
-    more: bool,
-    seen: HashSet<Place>,
-}
-
-impl Grown {
-    /// Returns all that came of the event at `root`, breadth first up to the limit.
-    async fn grow(
-        &mut self,
-        store: &Arc<dyn Store>,
-        index: &Index,
-        root: Place,
-    ) -> Result<Vec<Effect>, Error> {
-        let mut order: Vec<(Place, usize)> = vec![(root, 0)];
-        let mut nodes = Vec::new();
-        let mut at = 0;
-        while at < order.len() {
-            let (place, _) = order[at];
-            for next in index
-                .ids
-                .get(&place)
-                .and_then(|id| index.effects.get(id))
-                .into_iter()
-                .flatten()
-            {
-                if self.nodes == NODES_MAX {
-                    self.more = true;
-                    break;
-                }
-                if self.seen.insert(*next) {
-                    self.nodes += 1;
-                    order.push((*next, at));
-                    nodes.push(read(store, *next).await?);
-                }
-            }
-            at += 1;
-        }
-        // From the last to the first: each one's effects are whole before it is hung up itself.
-        let mut effects: Vec<Vec<Effect>> = order.iter().map(|_| Vec::new()).collect();
-        for (at, node) in nodes.into_iter().enumerate().rev() {
-            let (_, parent) = order[at + 1];
-            let of = std::mem::take(&mut effects[at + 1]);
-            effects[parent].insert(0, Effect { node, effects: of });
-        }
-        Ok(effects.swap_remove(0))
-    }
-}
-
-async fn read(store: &Arc<dyn Store>, (log, pos): Place) -> Result<Node, Error> {
+async fn read(store: &Arc<dyn Store>, (log, pos): Place, via: Via) -> Result<Node, Error> {
     let page = store
         .read(log, pos - 1, 1)
         .await
@@ -265,6 +225,7 @@ async fn read(store: &Arc<dyn Store>, (log, pos): Place) -> Result<Node, Error> 
         .ok_or(Error::NoSuchPosition { log, pos, tail })?;
     Ok(Node {
         log,
+        via,
         line: Line::of(event),
     })
 }

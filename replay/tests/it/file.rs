@@ -1,11 +1,15 @@
 //! A `log.db` on disk that somebody wrote to with other tools.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use cocoonbox_events::{
-    LogKind, NewLog, NoKeys, SqliteStore, Store, SystemClock, SystemIds, limits::PAGE_EVENTS_MAX,
+    Append, CommandId, LogKind, NewLog, NoKeys, SqliteStore, Store, SystemClock, SystemIds,
+    limits::PAGE_EVENTS_MAX,
 };
-use cocoonbox_replay::{By, Diff, VerifyReport, diff, rerun, verify, verify_all};
+use cocoonbox_proto::log::v1::Actor;
+use cocoonbox_replay::{
+    Against, AllReport, By, Diff, VerifyReport, diff, rerun, verify, verify_all, verify_all_against,
+};
 use tempfile::TempDir;
 
 use crate::world::{World, account, box_log, stream, system};
@@ -45,6 +49,67 @@ async fn on_disk(world: &World) -> TempDir {
 
 fn read_only(folder: &TempDir) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open_read_only(folder.path().join("log.db"), Arc::new(NoKeys)).unwrap())
+}
+
+#[tokio::test]
+async fn a_command_without_events_is_where_the_log_was() {
+    let folder = on_disk(&World::whole().await).await;
+    let path = folder.path().join("log.db");
+    let ids = Arc::new(SystemIds);
+    let store = SqliteStore::open(path, Arc::new(NoKeys), Arc::new(SystemClock), ids).unwrap();
+    let nothing = Append {
+        command: CommandId::derive(b"test", "nothing"),
+        digest: [0; 32],
+        expect: Vec::new(),
+        events: Vec::new(),
+        actor: Actor::default(),
+        cause: None,
+    };
+    store.append(account(), nothing).await.unwrap();
+    store.close().await;
+    let findings = |report: &VerifyReport| format!("{:?}", report.findings);
+    let whole = verify(&read_only(&folder), account()).await.unwrap();
+    assert!(!findings(&whole).contains("command"), "{whole:?}");
+
+    let moved =
+        "UPDATE command SET first_pos = 100001, last_pos = 100000 WHERE last_pos < first_pos";
+    assert_eq!(meddle(folder.path(), moved), 1);
+    let found = verify(&read_only(&folder), account()).await.unwrap();
+    let found = findings(&found);
+    assert!(found.contains("without effect at 100000"), "{found}");
+}
+
+#[tokio::test]
+async fn a_damaged_index_is_damage_of_the_file() {
+    let folder = on_disk(&World::whole().await).await;
+    let path = folder.path().join("log.db");
+    let file = rusqlite::Connection::open(&path).unwrap();
+    let number = |sql: &str| {
+        let number: i64 = file.query_row(sql, [], |row| row.get(0)).unwrap();
+        usize::try_from(number).unwrap()
+    };
+    let root = number("SELECT rootpage FROM sqlite_schema WHERE name = 'event_stream'");
+    let page = number("PRAGMA page_size");
+    drop(file);
+    // The last byte of the page belongs to the entry that was made first.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = root * page - 1;
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+
+    let store = read_only(&folder);
+    let quick = verify_all(&store).await.unwrap();
+    let is_told = |report: &AllReport| {
+        let mut all = report.findings.iter();
+        all.any(|finding| finding.what.contains("file is damaged"))
+    };
+    assert!(!is_told(&quick), "{quick:?}");
+    let against = |seconds| Against {
+        file: Some(Duration::from_secs(seconds)),
+        ..Against::default()
+    };
+    let thorough = verify_all_against(&store, &against(60)).await.unwrap();
+    assert!(is_told(&thorough) && !thorough.is_file_cut, "{thorough:?}");
 }
 
 /// Runs SQL with the guards taken off.

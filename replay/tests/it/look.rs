@@ -6,7 +6,9 @@ use serde_json::json;
 use crate::world::{World, account, box_log, stream, system};
 
 async fn lines(world: &World, log: cocoonbox_events::LogId, filter: Filter) -> Vec<Line> {
-    let mut cursor = show(&world.store, log, filter, 0, usize::MAX).unwrap();
+    let mut cursor = show(&world.store, log, filter, 0, usize::MAX)
+        .await
+        .unwrap();
     let mut all = Vec::new();
     while let Some(page) = cursor.next().await.unwrap() {
         assert!(!page.is_empty());
@@ -136,7 +138,7 @@ async fn a_limit_counts_what_is_shown() {
         kinds: vec!["box".into()],
         ..Filter::default()
     };
-    let mut cursor = show(&world.store, account(), filter, 2, 2).unwrap();
+    let mut cursor = show(&world.store, account(), filter, 2, 2).await.unwrap();
     assert_eq!(
         kinds(&cursor.next().await.unwrap().unwrap()),
         ["box.ensure_requested", "box.starting"]

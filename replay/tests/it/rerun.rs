@@ -1,13 +1,20 @@
 use cocoonbox_commands::agent::{Command, Next};
-use cocoonbox_events::AgentEvent;
+use cocoonbox_events::{AgentEvent, Payload};
 use cocoonbox_proto::log::v1::{
     self as log, ApprovalPolicy, StopReason, agent_model_failed::Reason,
     agent_tool_finished::Outcome,
 };
-use cocoonbox_replay::{Error, Rerun, rerun};
+use cocoonbox_replay::{
+    Error, Rerun,
+    export::{ExportLine, Header},
+    rerun, verify,
+};
 use proptest::prelude::*;
 
-use crate::world::{World, account, box_log, finished, replied, stream, text, tool};
+use crate::{
+    exported::{Exported, rewrite},
+    world::{World, account, box_log, finished, replied, stream, text, tool},
+};
 
 async fn again(world: &World) -> Rerun {
     rerun(&world.store, box_log(), &stream("agent/main"))
@@ -53,6 +60,8 @@ async fn a_tool_that_nobody_allowed_is_where_they_part() {
         .agent(Command::Prompt {
             prompt_id: "p".into(),
             text: "go".into(),
+            steer: false,
+            images: Vec::new(),
         })
         .await;
     world
@@ -66,6 +75,7 @@ async fn a_tool_that_nobody_allowed_is_where_they_part() {
         name: "shell".into(),
         args_json: "{}".into(),
         effect: log::Effect::SideEffect.into(),
+        ..log::AgentToolCalled::default()
     });
     let pos = world.forge(box_log(), "agent/main", called).await;
     let run = again(&world).await;
@@ -74,7 +84,7 @@ async fn a_tool_that_nobody_allowed_is_where_they_part() {
     // The record has no approval id to give, and without one this build cannot ask.
     assert!(
         run.text()
-            .contains("produced a rejection: field `approval_id` is empty"),
+            .contains("got      a rejection: field `approval_id` is empty"),
         "{}",
         run.text()
     );
@@ -88,6 +98,8 @@ async fn another_ending_is_where_they_part() {
         .agent(Command::Prompt {
             prompt_id: "p".into(),
             text: "go".into(),
+            steer: false,
+            images: Vec::new(),
         })
         .await;
     world.reply(vec![text("no")], StopReason::MaxTokens).await;
@@ -108,6 +120,58 @@ async fn another_ending_is_where_they_part() {
     );
 }
 
+/// An export that another build wrote: the same conversation, one event decided otherwise. It verifies,
+/// for that build linked what it wrote; only its meaning is another one.
+#[tokio::test]
+async fn the_export_of_another_build_is_where_they_part() {
+    let world = World::whole().await;
+    let mut lines = Exported::of_world(&world).await.lines();
+    let ended = lines
+        .iter()
+        .find_map(|line| match line {
+            ExportLine::Event(event) => match event.payload() {
+                Ok(Some(Payload::Agent(AgentEvent::TurnEnded(ended)))) => Some((event.pos, ended)),
+                _ => None,
+            },
+            _ => None,
+        })
+        .unwrap();
+    let (pos, ended) = ended;
+    let other = AgentEvent::TurnEnded(log::AgentTurnEnded {
+        outcome: log::agent_turn_ended::Outcome::StepLimit.into(),
+        ..ended
+    });
+    let (_, payload) = Payload::from(other).encode();
+    rewrite(&mut lines, (box_log(), pos), payload);
+    // Anchors are of the history before it was written otherwise.
+    lines.retain(|line| !matches!(line, ExportLine::Log(info) if info.id != box_log()));
+    lines.retain(|line| match line {
+        ExportLine::Event(event) => event.log == box_log(),
+        _ => true,
+    });
+    lines[0] = ExportLine::Header(Header {
+        redacted: false,
+        logs: vec![box_log()],
+    });
+    let exported = Exported::from_lines(&lines, false);
+    let store = exported.store().await;
+    assert!(verify(&store, box_log()).await.unwrap().is_good());
+    let run = rerun(&store, box_log(), &stream("agent/main"))
+        .await
+        .unwrap();
+    let found = run.divergence.as_ref().unwrap();
+    assert_eq!(found.pos, pos);
+    insta::assert_snapshot!(run.text(), @r#"
+    parts after 11 events
+    at 15, `advance` was decided otherwise
+      expected agent.turn_ended {"turn_id":"d1","outcome":"STEP_LIMIT"}
+      got      agent.turn_ended {"turn_id":"d1","outcome":"DONE"}
+        - outcome: "STEP_LIMIT"
+        + outcome: "DONE"
+    "#);
+    assert_eq!(run.to_json()["divergence"]["fields"][0]["path"], "outcome");
+}
+
 #[tokio::test]
 async fn a_replica_that_ends_inside_an_append_goes_on() {
     let mut world = World::empty().await;
@@ -116,6 +180,8 @@ async fn a_replica_that_ends_inside_an_append_goes_on() {
         .agent(Command::Prompt {
             prompt_id: "p".into(),
             text: "go".into(),
+            steer: false,
+            images: Vec::new(),
         })
         .await;
     world
@@ -156,6 +222,8 @@ async fn another_event_inside_an_append_is_where_they_part() {
         .agent(Command::Prompt {
             prompt_id: "p".into(),
             text: "go".into(),
+            steer: false,
+            images: Vec::new(),
         })
         .await;
     world
@@ -165,15 +233,17 @@ async fn another_event_inside_an_append_is_where_they_part() {
         panic!()
     };
     let decided = AgentEvent::ApprovalDecided(log::AgentApprovalDecided {
-        approval_id: asked[0].clone(),
+        approval_id: asked.approvals[0].approval_id.clone(),
         allowed: false,
         comment: String::new(),
+        ..log::AgentApprovalDecided::default()
     });
     let denied = AgentEvent::ToolFinished(log::AgentToolFinished {
         tool_call_id: "x".into(),
         outcome: Outcome::Denied.into(),
         content: "as an older build said it".into(),
         exec_id: String::new(),
+        ..log::AgentToolFinished::default()
     });
     let pos = world
         .forge_all(box_log(), "agent/main", vec![decided.into(), denied.into()])
@@ -215,11 +285,13 @@ async fn play(world: &mut World, dice: u8) {
         return;
     }
     match state.next() {
-        Next::Idle => {
+        Next::WaitBudget { .. } | Next::Idle => {
             world
                 .agent(Command::Prompt {
                     prompt_id: drawn,
                     text: "go".into(),
+                    steer: false,
+                    images: Vec::new(),
                 })
                 .await;
         }
@@ -230,6 +302,7 @@ async fn play(world: &mut World, dice: u8) {
                     turn_id,
                     call_id,
                     approval_id,
+                    now_us: 0,
                 })
                 .await;
         }
@@ -264,13 +337,15 @@ async fn play(world: &mut World, dice: u8) {
             world.agent(finished(&call.tool_call_id, outcome)).await;
         }
         Next::Wait(asked) => {
-            let approval_id = asked[0].clone();
+            let approval_id = asked.approvals[0].approval_id.clone();
             let allowed = choice % 2 == 0;
             world
                 .agent(Command::Approve {
                     approval_id,
                     allowed,
                     comment: "c".into(),
+                    scope: cocoonbox_proto::log::v1::agent_approval_decided::Scope::Once,
+                    now_us: 0,
                 })
                 .await;
         }

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cocoonbox_events::{
-    Append, AppendError, Appended, ChainHash, LogId, LogInfo, MemoryStore, NewLog, Page, ReadError,
-    Recorded, ReplicaError, Store, StreamName, Tail, limits::PAGE_EVENTS_MAX,
+    LogId, MemoryStore, Page, ReadError, Recorded, Store, limits::PAGE_EVENTS_MAX, wrapped::Wrapped,
 };
-use tokio::sync::watch;
 
 type Edit = dyn Fn(&mut Vec<Recorded>) + Send + Sync;
 
@@ -47,17 +45,9 @@ impl Tampered {
 }
 
 #[async_trait]
-impl Store for Tampered {
-    async fn open(&self, log: NewLog) -> Result<Tail, AppendError> {
-        self.below.open(log).await
-    }
-
-    async fn append(&self, log: LogId, append: Append) -> Result<Appended, AppendError> {
-        self.below.append(log, append).await
-    }
-
-    async fn replicate(&self, log: LogId, events: Vec<Recorded>) -> Result<Tail, ReplicaError> {
-        self.below.replicate(log, events).await
+impl Wrapped for Tampered {
+    fn inner(&self) -> &dyn Store {
+        &*self.below
     }
 
     async fn read(&self, log: LogId, after: u64, limit: usize) -> Result<Page, ReadError> {
@@ -70,39 +60,5 @@ impl Store for Tampered {
         Ok(Page {
             events: events.into_iter().skip(skipped).take(limit).collect(),
         })
-    }
-
-    async fn read_stream(
-        &self,
-        log: LogId,
-        stream: &StreamName,
-        after: u64,
-        limit: usize,
-    ) -> Result<Page, ReadError> {
-        self.below.read_stream(log, stream, after, limit).await
-    }
-
-    async fn erase(&self, log: LogId, positions: &[u64]) -> Result<(), AppendError> {
-        self.below.erase(log, positions).await
-    }
-
-    fn tail(&self, log: LogId) -> Result<Tail, ReadError> {
-        self.below.tail(log)
-    }
-
-    async fn chain_at(&self, log: LogId, pos: u64) -> Result<ChainHash, ReadError> {
-        self.below.chain_at(log, pos).await
-    }
-
-    fn logs(&self) -> Vec<LogInfo> {
-        self.below.logs()
-    }
-
-    fn doorbell(&self, log: LogId) -> Result<watch::Receiver<u64>, ReadError> {
-        self.below.doorbell(log)
-    }
-
-    fn any_doorbell(&self) -> watch::Receiver<u64> {
-        self.below.any_doorbell()
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cocoonbox_commands::boxes;
 use cocoonbox_events::{
-    AgentEvent, BoxEvent, ChainHash, ExecEvent, PayloadHash, Recorded, Store, chain::Link,
+    AgentEvent, BoxEvent, ChainHash, ExecEvent, LogEvent, PayloadHash, Recorded, Store, chain::Link,
 };
 use cocoonbox_proto::log::v1::{self as log, actor};
 use cocoonbox_replay::{AllReport, Break, verify, verify_all};
@@ -50,7 +50,7 @@ async fn a_whole_world_is_good() {
 
 #[tokio::test]
 async fn erased_payloads_are_counted_and_good() {
-    let world = World::whole().await;
+    let mut world = World::whole().await;
     let chunks: Vec<u64> = all(&world, box_log())
         .await
         .iter()
@@ -58,6 +58,15 @@ async fn erased_payloads_are_counted_and_good() {
         .map(|event| event.pos)
         .collect();
     world.store.erase(box_log(), &chunks[..1]).await.unwrap();
+    // An erasure is an event, or it is damage.
+    let report = verify(&world.store, box_log()).await.unwrap();
+    let found: Vec<_> = report.findings.iter().collect();
+    assert_eq!((found.len(), found[0].pos), (1, chunks[0]), "{report:?}");
+    let asked = LogEvent::ErasureRequested(log::LogErasureRequested {
+        positions: chunks[..1].to_vec(),
+        ..log::LogErasureRequested::default()
+    });
+    world.forge(box_log(), "log/erasure", asked).await;
     let report = verify_all(&world.store).await.unwrap();
     assert!(report.is_good(), "{report:?}");
     assert_eq!(report.logs.iter().map(|log| log.erased).sum::<u64>(), 1);

@@ -7,12 +7,12 @@ use std::sync::{
 
 use cocoonbox_commands::{agent, boxes, directory, exec, user};
 use cocoonbox_events::{
-    Aggregate, Append, CommandId, EventId, Fold, Ids, LogId, LogKind, ManualClock, MemoryStore,
-    Meta, NewEvent, NewLog, Payload, Store, StreamName,
+    Aggregate, Append, BoxEvent, CommandId, EventId, Fold, Ids, LogId, LogKind, ManualClock,
+    MemoryStore, Meta, NewEvent, NewLog, Payload, Store, StreamName,
 };
 use cocoonbox_proto::log::v1::{
-    Actor, ApprovalPolicy, Block, ExecExited, ExecStarted, ModelChoice, StopReason, TextBlock,
-    TokenUsage, ToolUseBlock, Wire, actor, agent_output_streamed::Part,
+    Actor, ApprovalPolicy, Block, BoxLogRewound, ExecExited, ExecStarted, ModelChoice, StopReason,
+    TextBlock, TokenUsage, ToolUseBlock, Wire, actor, agent_output_streamed::Part,
     agent_tool_finished::Outcome, block, exec_exited, exec_output_streamed::Source,
 };
 
@@ -156,6 +156,22 @@ impl World {
         self.store.append(log, append).await.unwrap().range().last
     }
 
+    /// Leaves the box log for a branch, as the api does: told first, then done.
+    pub(crate) async fn rewind_box(&mut self, new: NewLog) {
+        let parent = new.parent.unwrap();
+        let told = BoxLogRewound {
+            old_log: parent.log.as_bytes().to_vec(),
+            new_log: new.id.as_bytes().to_vec(),
+            common: parent.pos,
+            chain: parent.chain.0.to_vec(),
+            left_pos: self.store.tail(parent.log).unwrap().pos,
+            reason: "ASKED".into(),
+        };
+        let told = BoxEvent::LogRewound(told);
+        self.forge(account(), "box/b1", told).await;
+        self.store.rewind(new).await.unwrap();
+    }
+
     /// A world whose box log is a replica that ends at `pos`.
     pub(crate) async fn cut(&self, pos: u64) -> Self {
         let mut cut = Self::empty().await;
@@ -183,15 +199,19 @@ impl World {
             wire: Wire::OpenaiChat.into(),
             model: "m1".into(),
             output_tokens_max: 100,
+            ..ModelChoice::default()
         };
         let (agent_id, name) = ("main".to_owned(), "main".to_owned());
-        self.agent(agent::Command::Create {
-            agent_id,
-            name,
-            model,
-            approval,
-            steps_max: 5,
-        })
+        self.agent(agent::Command::Create(Box::new(
+            cocoonbox_proto::log::v1::AgentCreated {
+                agent_id,
+                name,
+                model: Some(model),
+                approval: approval.into(),
+                steps_max: 5,
+                ..cocoonbox_proto::log::v1::AgentCreated::default()
+            },
+        )))
         .await;
     }
 
@@ -212,6 +232,7 @@ impl World {
                 turn_id,
                 call_id,
                 approval_id,
+                now_us: 0,
             })
             .await;
         }
@@ -271,6 +292,8 @@ impl World {
         let prompt = agent::Command::Prompt {
             prompt_id: "p1".into(),
             text: "Größe?".into(),
+            steer: false,
+            images: Vec::new(),
         };
         world.agent(prompt).await;
         let agent::Next::CallModel { call_id, .. } = world.settle().await else {
@@ -365,6 +388,8 @@ pub(crate) fn finished(id: &str, outcome: Outcome) -> agent::Command {
         outcome,
         content,
         exec_id: "e1".into(),
+        images: Vec::new(),
+        blob: String::new(),
     }
 }
 
@@ -380,6 +405,7 @@ pub(crate) fn tool(id: &str, name: &str) -> Block {
         tool_call_id: id.into(),
         name: name.into(),
         args_json,
+        ..ToolUseBlock::default()
     };
     Block {
         block: Some(block::Block::ToolUse(tool)),
