@@ -111,7 +111,6 @@ mod tests {
             "wake_id": "w1",
             "key_id": "k1",
             "public_key": BASE64_URL_SAFE_NO_PAD.encode(key.verifying_key().as_bytes()),
-            "log_id": "0197f2a0000070008000000000000001",
             "models": { "main": { "wire": "anthropic", "model": "m" } },
         });
         file.write_all(json.to_string().as_bytes())

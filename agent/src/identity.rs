@@ -1,7 +1,6 @@
 //! Who this box is: the file that the api writes on every boot and wake. It holds nothing secret.
 
 use std::{
-    collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -9,8 +8,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use cocoonbox_events::LogId;
-use cocoonbox_proto::log::v1::{ModelChoice, Wire};
+use cocoonbox_proto::log::v1::{ModelChoice, ModelRole, ModelRoles, Wire};
 use ed25519_dalek::VerifyingKey;
 use serde::Deserialize;
 
@@ -25,9 +23,7 @@ pub struct Identity {
     /// Names the edge's key.
     pub key_id: String,
     pub public_key: VerifyingKey,
-    /// The box's log.
-    pub log: LogId,
-    models: HashMap<String, ModelChoice>,
+    roles: ModelRoles,
 }
 
 /// Why there is no identity.
@@ -55,17 +51,32 @@ struct Raw {
     wake_id: String,
     key_id: String,
     public_key: String,
-    log_id: String,
     #[serde(default)]
-    models: HashMap<String, RawModel>,
+    models: RawModels,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawModels {
+    main: Option<RawModel>,
+    computer: Option<RawModel>,
+    summarize: Option<RawModel>,
+    fallbacks: Vec<RawModel>,
+}
+
+/// What is absent was not known yet to the api that wrote the file.
 #[derive(Deserialize)]
 struct RawModel {
     wire: String,
     model: String,
     #[serde(default)]
     output_tokens_max: u32,
+    #[serde(default)]
+    images: bool,
+    #[serde(default)]
+    context_tokens_max: u32,
+    #[serde(default)]
+    thinking_tokens_max: u32,
 }
 
 impl Identity {
@@ -87,24 +98,6 @@ impl Identity {
             .ok()
             .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok())
             .and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
-        let mut models = HashMap::new();
-        for (role, model) in raw.models {
-            let wire = match model.wire.as_str() {
-                "anthropic" => Wire::AnthropicMessages,
-                "openai" => Wire::OpenaiChat,
-                _ => {
-                    return Err(Error::Field {
-                        field: "models.wire",
-                    });
-                }
-            };
-            let choice = ModelChoice {
-                wire: wire.into(),
-                model: model.model,
-                output_tokens_max: model.output_tokens_max,
-            };
-            models.insert(role, choice);
-        }
         Ok(Self {
             box_id: raw.box_id,
             wake_id: raw.wake_id,
@@ -112,20 +105,58 @@ impl Identity {
             public_key: key.ok_or(Error::Field {
                 field: "public_key",
             })?,
-            log: raw
-                .log_id
-                .parse()
-                .map_err(|_| Error::Field { field: "log_id" })?,
-            models,
+            roles: raw.models.read()?,
         })
     }
 
-    /// Returns the model for a role; the role `main` stands in for one that is not configured.
-    pub fn model(&self, role: &str) -> Option<ModelChoice> {
-        self.models
-            .get(role)
-            .or_else(|| self.models.get("main"))
-            .cloned()
+    /// Returns the models that agents use unless told otherwise. Without a main one there are none.
+    pub fn roles(&self) -> Option<&ModelRoles> {
+        Some(&self.roles).filter(|roles| roles.main.is_some())
+    }
+
+    /// Returns the model for a role; `main` stands in for one that is not configured.
+    pub fn model(&self, role: ModelRole) -> Option<ModelChoice> {
+        let own = match role {
+            ModelRole::Main => None,
+            ModelRole::Computer => self.roles.computer.as_ref(),
+            ModelRole::Summarize => self.roles.summarize.as_ref(),
+        };
+        own.or(self.roles.main.as_ref()).cloned()
+    }
+}
+
+impl RawModels {
+    fn read(self) -> Result<ModelRoles, Error> {
+        let fallbacks = self.fallbacks.into_iter().map(RawModel::read);
+        Ok(ModelRoles {
+            main: self.main.map(RawModel::read).transpose()?,
+            computer: self.computer.map(RawModel::read).transpose()?,
+            summarize: self.summarize.map(RawModel::read).transpose()?,
+            fallbacks: fallbacks.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+impl RawModel {
+    fn read(self) -> Result<ModelChoice, Error> {
+        let wire = match self.wire.as_str() {
+            "anthropic" => Wire::AnthropicMessages,
+            "openai" => Wire::OpenaiChat,
+            "openai-responses" => Wire::OpenaiResponses,
+            _ => {
+                return Err(Error::Field {
+                    field: "models.wire",
+                });
+            }
+        };
+        Ok(ModelChoice {
+            wire: wire.into(),
+            model: self.model,
+            output_tokens_max: self.output_tokens_max,
+            images: self.images,
+            context_tokens_max: self.context_tokens_max,
+            thinking_tokens_max: self.thinking_tokens_max,
+        })
     }
 }
 
@@ -163,4 +194,60 @@ impl IdentityFile {
 
 fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(models: &str) -> Result<Identity, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("identity");
+        let key = BASE64_URL_SAFE_NO_PAD
+            .encode(ed25519_dalek::SigningKey::from_bytes(&[7; 32]).verifying_key());
+        let text = format!(
+            r#"{{"box_id":"b","wake_id":"w","key_id":"k","public_key":"{key}","models":{models}}}"#
+        );
+        fs::write(&path, text).unwrap();
+        Identity::read(&path)
+    }
+
+    #[test]
+    fn roles_are_read_and_main_stands_in() {
+        let identity = read(
+            r#"{"main":{"wire":"anthropic","model":"a","output_tokens_max":9},
+                "computer":{"wire":"openai-responses","model":"b","images":true,
+                            "context_tokens_max":5,"thinking_tokens_max":3},
+                "role_of_the_future":{},
+                "fallbacks":[{"wire":"openai","model":"c"}]}"#,
+        )
+        .unwrap();
+        let roles = identity.roles().unwrap();
+        assert_eq!(roles.fallbacks[0].wire(), Wire::OpenaiChat);
+        let main = identity.model(ModelRole::Main).unwrap();
+        assert_eq!((main.output_tokens_max, main.images), (9, false));
+        let computer = identity.model(ModelRole::Computer).unwrap();
+        let expected = ModelChoice {
+            wire: Wire::OpenaiResponses.into(),
+            model: "b".into(),
+            output_tokens_max: 0,
+            images: true,
+            context_tokens_max: 5,
+            thinking_tokens_max: 3,
+        };
+        assert_eq!(computer, expected);
+        assert_eq!(identity.model(ModelRole::Summarize), Some(main));
+    }
+
+    #[test]
+    fn a_box_may_be_told_of_no_model_but_not_of_a_strange_one() {
+        assert_eq!(read("{}").unwrap().roles(), None);
+        let strange = read(r#"{"main":{"wire":"telex","model":"m"}}"#);
+        assert!(matches!(
+            strange,
+            Err(Error::Field {
+                field: "models.wire"
+            })
+        ));
+    }
 }

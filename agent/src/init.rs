@@ -1,4 +1,4 @@
-//! Process 1 of a box: prepares folders, starts the two others, reaps, restarts, stops.
+//! Process 1 of a box: prepares folders, starts the others, reaps, restarts, stops.
 
 mod child;
 mod folders;
@@ -14,8 +14,8 @@ use tokio::{
 use self::child::{Child, Role};
 pub use self::folders::Layout;
 
-/// How long `serve` has to write what it must before everything else is stopped.
-const SERVE_STOP_MAX: Duration = Duration::from_secs(3);
+/// How long `serve` has to write what it must, and the desktop to be left, before everything else is stopped.
+const FIRST_STOP_MAX: Duration = Duration::from_secs(3);
 /// How long everything else has.
 const REST_STOP_MAX: Duration = Duration::from_secs(1);
 
@@ -29,7 +29,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    #[error("preparing the toolhost's socket")]
+    #[error("preparing a socket")]
     Socket(#[source] io::Error),
     #[error("listening for signals")]
     Signals(#[source] io::Error),
@@ -45,11 +45,16 @@ pub async fn run(layout: Layout) -> Result<(), Error> {
     let mut dead = signal(SignalKind::child()).map_err(Error::Signals)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     folders::prepare(&layout)?;
-    let listener = folders::toolhost_socket(&layout).map_err(Error::Socket)?;
-    let mut children = [
-        Child::new(Role::Toolhost, &listener),
-        Child::new(Role::Serve, &listener),
+    let toolhost = folders::socket(&layout, "toolhost.sock").map_err(Error::Socket)?;
+    let mut children = vec![
+        Child::new(Role::Toolhost, Some(toolhost)),
+        Child::new(Role::Serve, None),
     ];
+    if layout.plan.exists() {
+        folders::x11_sockets(&layout)?;
+        let desktop = folders::socket(&layout, "desktop.sock").map_err(Error::Socket)?;
+        children.push(Child::new(Role::Desktop, Some(desktop)));
+    }
     loop {
         let now = Instant::now();
         for child in &mut children {
@@ -84,16 +89,18 @@ fn reap(children: &mut [Child]) {
     }
 }
 
-/// First the log is brought to an end, then everything else, then whatever did not listen.
+/// First the log is brought to an end and what draws on the desktop, then everything else, then whatever did
+/// not listen.
 async fn stop(children: &mut [Child], dead: &mut tokio::signal::unix::Signal) {
     tracing::info!("stopping");
-    for child in children.iter().filter(|child| child.role() == Role::Serve) {
+    let is_first = |child: &Child| child.role() != Role::Toolhost;
+    for child in children.iter().filter(|child| is_first(child)) {
         child.signal(Signal::TERM);
     }
-    let deadline = Instant::now() + SERVE_STOP_MAX;
+    let deadline = Instant::now() + FIRST_STOP_MAX;
     while children
         .iter()
-        .any(|child| child.role() == Role::Serve && child.is_running())
+        .any(|child| is_first(child) && child.is_running())
     {
         if timeout_at(deadline, dead.recv()).await.is_err() {
             break;

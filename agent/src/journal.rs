@@ -1,19 +1,30 @@
 //! The box's own log, as everything in the agent writes it.
+//!
+//! Which log that is, only the api knows: the box's disk may have been put back to an older one, and then
+//! positions would be given out twice. So a journal writes nothing until it is released.
 
 mod crash;
+mod lineage;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use cocoonbox_events::{
     Aggregate, AppendError, Clock, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, Meta,
     ReadError, Store, StreamName, Tail,
-    store::{LogKind, NewLog},
 };
 use cocoonbox_proto::log::v1::{Actor, actor};
 use tokio::{sync::RwLock, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 pub use crash::Crash;
+pub use lineage::{Branch, LINEAGE_MAX, LineageError};
 
 /// Repeats of an append whose store is busy or unsure, before the process gives up: with the waits
 /// between them about three seconds.
@@ -24,7 +35,10 @@ const REPEAT_WAIT: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub struct Journal {
     store: Arc<dyn Store>,
-    log: LogId,
+    /// Set by the release, once for this process.
+    log: Arc<OnceLock<LogId>>,
+    /// There while the box is being given back what it lost.
+    restoring: Arc<Path>,
     box_id: Arc<str>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
@@ -32,6 +46,7 @@ pub struct Journal {
     open: Arc<RwLock<bool>>,
     broken: CancellationToken,
     over: CancellationToken,
+    erasures: Arc<AtomicU64>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -49,36 +64,42 @@ pub enum Error<R: std::error::Error + 'static> {
 }
 
 impl Journal {
-    /// Opens the log, creating it when the box is new.
-    pub async fn open(
+    /// A journal over the box's logs, which waits to be released. `restoring` is the file that marks a
+    /// store as incomplete.
+    pub fn new(
         store: Arc<dyn Store>,
-        log: LogId,
+        restoring: &Path,
         box_id: &str,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
-    ) -> Result<Self, AppendError> {
-        store
-            .open(NewLog {
-                id: log,
-                kind: LogKind::Box,
-                owner: String::new(),
-                parent: None,
-            })
-            .await?;
-        Ok(Self {
+    ) -> Self {
+        Self {
             store,
-            log,
+            log: Arc::default(),
+            restoring: restoring.into(),
             box_id: box_id.into(),
             clock,
             ids,
             open: Arc::new(RwLock::new(true)),
             broken: CancellationToken::new(),
             over: CancellationToken::new(),
-        })
+            erasures: Arc::default(),
+        }
     }
 
+    /// The log that is written; `None` until the release.
+    pub fn released(&self) -> Option<LogId> {
+        self.log.get().copied()
+    }
+
+    /// The log that is written.
+    ///
+    /// # Panics
+    ///
+    /// Before the release. Nothing that could ask is served or started by then.
     pub fn log(&self) -> LogId {
-        self.log
+        self.released()
+            .expect("nothing is served or started before the release")
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -95,11 +116,21 @@ impl Journal {
     }
 
     pub fn fold<A: Aggregate>(&self, stream: StreamName) -> Fold<A> {
-        Fold::new(self.log, stream)
+        Fold::new(self.log(), stream)
     }
 
     pub fn tail(&self) -> Result<Tail, ReadError> {
-        self.store.tail(self.log)
+        self.store.tail(self.log())
+    }
+
+    /// How often rows were erased. Who keeps a fold starts it afresh when this has changed: the fold
+    /// holds what is erased.
+    pub fn erasures(&self) -> u64 {
+        self.erasures.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn note_erasure(&self) {
+        self.erasures.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Cancelled once the store cannot be written any more: the process has to start again.

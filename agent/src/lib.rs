@@ -1,15 +1,21 @@
 //! What runs inside a box: the turn loop, the tools, the box's log and the box's gRPC server.
 //!
-//! One binary, three processes: `init` is process 1, `serve` runs as `cbagent`, `toolhost` as the
-//! desktop user. See the README of this folder.
+//! One binary, four processes: `init` is process 1, `serve` runs as `cbagent`, `toolhost` and `desktop` as
+//! the desktop user. See the README of this folder.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod args;
+mod blobs;
+pub mod control;
 pub mod credential;
+pub mod desktop;
+mod erase;
 mod exec;
 pub mod identity;
 pub mod init;
 pub mod journal;
+mod mcp;
 mod prefix;
 mod rpc;
 pub mod serve;
@@ -18,3 +24,7 @@ mod tool;
 pub mod toolhost;
 mod turn;
 mod wire;
+
+// For the fuzzer.
+#[doc(hidden)]
+pub use wire::{Wire, read_stream};

@@ -1,4 +1,4 @@
-//! `cocoonbox-agent`: `init`, `serve` and `toolhost` of a box.
+//! `cocoonbox-agent`: `init`, `serve`, `toolhost` and `desktop` of a box.
 
 #![forbid(unsafe_code)]
 
@@ -13,9 +13,10 @@ use std::{
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use cocoonbox_agent::{
-    init, serve, supervise,
+    desktop, init, serve, supervise,
     toolhost::{self, Peers, Roots},
 };
+use cocoonbox_events::{Ids, SystemIds};
 use rustix::process::{Resource, Rlimit};
 use tokio::{
     runtime::{Builder, Runtime},
@@ -39,6 +40,8 @@ enum Command {
     Serve(ServeOptions),
     /// Runs commands and touches files as the user it runs as.
     Toolhost(ToolhostOptions),
+    /// Starts what shows the desktop, and keeps it running.
+    Desktop(DesktopOptions),
 }
 
 #[derive(clap::Args)]
@@ -55,6 +58,9 @@ struct ServeOptions {
     /// Socket of the toolhost.
     #[arg(long, default_value = "/run/cocoonbox/toolhost.sock")]
     toolhost: PathBuf,
+    /// Socket of the desktop, where there is one.
+    #[arg(long, default_value = "/run/cocoonbox/desktop.sock")]
+    desktop: PathBuf,
     /// The door through which models are reached.
     #[arg(long, default_value = "127.0.0.1:3128")]
     door: SocketAddr,
@@ -81,11 +87,34 @@ struct ToolhostOptions {
     home: String,
     #[arg(long, default_value = "/tmp")]
     temporary: String,
+    /// The door through which everything outside is reached.
+    #[arg(long, default_value = "127.0.0.1:3128")]
+    door: SocketAddr,
+    /// The plan of the desktop, where there is one.
+    #[arg(long, default_value = desktop::PLAN_PATH)]
+    plan: PathBuf,
+}
+
+#[derive(clap::Args)]
+struct DesktopOptions {
+    /// What there is to start.
+    #[arg(long, default_value = desktop::PLAN_PATH)]
+    plan: PathBuf,
+    /// Take the listening socket from standard input, as init gives it.
+    #[arg(long, conflicts_with = "socket")]
+    socket_on_stdin: bool,
+    /// Make the listening socket here.
+    #[arg(long, required_unless_present = "socket_on_stdin")]
+    socket: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    if std::env::args_os().next().as_deref() == Some(OsStr::new(supervise::NAME)) {
+    let name = std::env::args_os().next();
+    if name.as_deref() == Some(OsStr::new(supervise::NAME)) {
         return supervise::main();
+    }
+    if name.as_deref() == Some(OsStr::new(toolhost::convert::NAME)) {
+        return toolhost::convert::main();
     }
     tracing_subscriber::fmt()
         .with_ansi(false)
@@ -105,6 +134,7 @@ fn run(options: Options) -> anyhow::Result<()> {
         Command::Init => Ok(single_threaded()?.block_on(init::run(init::Layout::default()))?),
         Command::Serve(options) => run_serve(options),
         Command::Toolhost(options) => run_toolhost(options),
+        Command::Desktop(options) => run_desktop(options),
     }
 }
 
@@ -117,6 +147,7 @@ fn run_serve(options: ServeOptions) -> anyhow::Result<()> {
         data: options.data,
         listen: options.listen,
         toolhost: options.toolhost,
+        desktop: options.desktop,
         door: options.door,
         crash_at: options.crash_at,
         crash_after: options.crash_after,
@@ -144,18 +175,40 @@ fn run_toolhost(options: ToolhostOptions) -> anyhow::Result<()> {
     raise_files();
     // What a killed supervisor leaves comes to us instead of to init.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let listener = match options.socket {
-        Some(path) => UnixListener::bind(&path).with_context(|| format!("{}", path.display()))?,
-        None => UnixListener::from(std::io::stdin().as_fd().try_clone_to_owned()?),
-    };
+    let listener = listener(options.socket)?;
+    // A plan that cannot be followed is the desktop's business: commands go on without it.
+    let plan = desktop::Plan::read(&options.plan).ok().flatten();
     let config = toolhost::Config {
         roots: Roots::new(&options.workspace, &options.home, &options.temporary),
         peers: Peers::new(options.agent_uid),
         supervisor: "/proc/self/exe".into(),
+        door: format!("http://{}", options.door),
+        environment: plan.map(|plan| plan.environment).unwrap_or_default(),
     };
     single_threaded()?.block_on(async {
         let stop = stop_on_signals()?;
         Ok(toolhost::serve(listener, config, stop).await?)
+    })
+}
+
+fn run_desktop(options: DesktopOptions) -> anyhow::Result<()> {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let Some(plan) = desktop::Plan::read(&options.plan)? else {
+        anyhow::bail!("there is no plan at `{}`", options.plan.display());
+    };
+    let listener = listener(options.socket)?;
+    let session = SystemIds.draw().simple().to_string();
+    single_threaded()?.block_on(async {
+        let stop = stop_on_signals()?;
+        Ok(desktop::serve(plan, session, listener, stop).await?)
+    })
+}
+
+/// Makes the socket, or takes the one that init gave.
+fn listener(socket: Option<PathBuf>) -> anyhow::Result<UnixListener> {
+    Ok(match socket {
+        Some(path) => UnixListener::bind(&path).with_context(|| format!("{}", path.display()))?,
+        None => UnixListener::from(std::io::stdin().as_fd().try_clone_to_owned()?),
     })
 }
 

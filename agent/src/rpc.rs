@@ -3,12 +3,14 @@
 mod agents;
 mod box_log;
 mod events;
+mod fence;
 mod guard;
 mod session;
 mod status;
 
 pub(crate) use agents::AgentsService;
 pub(crate) use box_log::BoxLogService;
+pub(crate) use fence::FenceService;
 pub(crate) use guard::{Gate, GuardLayer};
 pub(crate) use session::SessionService;
 pub(crate) use status::{damaged, interrupted, read_error};

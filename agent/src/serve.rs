@@ -1,27 +1,39 @@
 //! The process that holds the box's log: turn loops, execs and the gRPC server, as `cbagent`.
 
-mod history;
+pub(crate) mod desktop;
+pub(crate) mod history;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use cocoonbox_events::{Clock, NoKeys, SqliteStore, Store, SystemClock, SystemIds};
 use cocoonbox_proto::agent::v1::{
-    agents_server::AgentsServer, box_log_server::BoxLogServer, session_server::SessionServer,
+    agents_server::AgentsServer, box_log_server::BoxLogServer, fence_server::FenceServer,
+    session_server::SessionServer,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::Mutex,
     time::{sleep, timeout},
 };
 use tokio_stream::{StreamExt as _, wrappers::TcpListenerStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server;
 
+use self::desktop::Desktop;
 use crate::{
+    blobs::Blobs,
+    control::Displays,
     exec::{Execs, Toolhost},
     identity::{self, IdentityFile},
     journal::{Crash, Journal},
-    rpc::{AgentsService, BoxLogService, Gate, GuardLayer, SessionService},
-    tool::Tools,
+    mcp,
+    rpc::{AgentsService, BoxLogService, FenceService, Gate, GuardLayer, SessionService},
+    tool::{ShellTool, TaskTool, TerminalTool, Tools, WebTool, file_tools, own_tools},
     turn::Agents,
     wire::Door,
 };
@@ -36,6 +48,9 @@ const CALLS_MAX: u32 = 2_048;
 const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 
+/// A prompt with the pictures that it may have.
+const SEND_BYTES_MAX: usize = 34 * 1024 * 1024;
+
 /// From being told to stop to being gone, streams of clients included.
 const STOP_MAX: Duration = Duration::from_millis(2_500);
 
@@ -48,6 +63,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The toolhost's socket.
     pub toolhost: PathBuf,
+    /// The desktop's socket. It need not exist.
+    pub desktop: PathBuf,
     /// The door through which models are reached.
     pub door: SocketAddr,
     /// For tests: abort just before the n-th append; 0 = never. Builds without debug assertions
@@ -64,16 +81,12 @@ pub enum Error {
     Identity(#[source] identity::Error),
     #[error("opening the box's log")]
     Open(#[source] cocoonbox_events::sqlite::OpenError),
-    #[error("opening the box's log")]
-    Log(#[source] cocoonbox_events::AppendError),
     #[error("listening on `{address}`")]
     Listen {
         address: SocketAddr,
         #[source]
         source: std::io::Error,
     },
-    #[error("taking up what the log says was under way")]
-    History(#[source] history::Error),
     #[error("serving")]
     Serve(#[source] tonic::transport::Error),
     #[error("the log cannot be written any more")]
@@ -88,23 +101,43 @@ pub async fn serve(
 ) -> Result<(), Error> {
     let identity = identity(&config, &stop).await.map_err(Error::Identity)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let journal = open_journal(&config, &identity, &clock).await?;
+    let journal = open_journal(&config, &identity, &clock)?;
     let address = config.listen;
     let listen = |source| Error::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(listen)?;
     let bound = listener.local_addr().map_err(listen)?;
 
     let box_id = identity.current().box_id.clone();
+    let wake_id = identity.current().wake_id.clone();
     let stop_turns = CancellationToken::new();
     let toolhost = Toolhost::new(config.toolhost.clone());
     let execs = Execs::new(journal.clone(), toolhost.clone());
-    let tools = Tools::new(execs.clone(), toolhost);
+    let blobs = Blobs::new(journal.clone());
+    let tools = Tools::new(blobs.clone());
+    tools.replace(
+        "shell",
+        vec![
+            Arc::new(ShellTool::new(execs.clone())),
+            Arc::new(TerminalTool::new(execs.clone())),
+        ],
+    );
+    tools.replace("files", file_tools(&toolhost));
+    tools.replace("web", vec![Arc::new(WebTool::new(&toolhost))]);
+    tools.replace("own", own_tools(&blobs, &toolhost));
+    let (door, stop_servers) = (config.door, stop_turns.clone());
+    let mcp = mcp::Servers::new(toolhost.clone(), execs.clone(), door, stop_servers);
+    tools.follow(mcp.clone());
+    let for_tasks = Arc::new(OnceLock::new());
+    tools.replace(
+        "task",
+        vec![Arc::new(TaskTool::new(Arc::clone(&for_tasks)))],
+    );
     let door = Door::new(config.door);
-    let agents = Agents::new(journal.clone(), tools, door, &box_id, stop_turns.clone());
-    history::take_up(&journal, &execs, &agents)
-        .await
-        .map_err(Error::History)?;
-
+    let stop_agents = stop_turns.clone();
+    let agents = Agents::new(journal.clone(), tools, toolhost, door, &box_id, stop_agents);
+    // It starts agents, and they hold it.
+    for_tasks.set(agents.clone()).ok();
+    // What was under way is taken up at the release.
     let gate = Gate::default();
     let tasks = TaskTracker::new();
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -112,6 +145,7 @@ pub async fn serve(
         journal: journal.clone(),
         execs: execs.clone(),
         identity: identity.clone(),
+        gate: gate.clone(),
         tasks: tasks.clone(),
     });
     health.set_serving::<SessionServer<SessionService>>().await;
@@ -120,14 +154,23 @@ pub async fn serve(
         agents: agents.clone(),
         execs: execs.clone(),
         gate: gate.clone(),
+        desktop: Desktop::new(config.desktop.clone(), wake_id, stop_turns.clone()),
         stop_turns: stop_turns.clone(),
         tasks: tasks.clone(),
+        releasing: Mutex::default(),
+    });
+    let fence = FenceServer::new(FenceService {
+        displays: Displays::default(),
+        tasks: tasks.clone(),
+        stop: stop_turns.clone(),
     });
     let agents_service = AgentsServer::new(AgentsService {
         agents: agents.clone(),
         journal: journal.clone(),
+        blobs,
         identity: identity.clone(),
-    });
+    })
+    .max_decoding_message_size(SEND_BYTES_MAX);
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(cocoonbox_proto::DESCRIPTORS)
         .build_v1()
@@ -144,6 +187,7 @@ pub async fn serve(
         })
         .add_service(session)
         .add_service(box_log)
+        .add_service(fence)
         .add_service(agents_service)
         .add_service(health_service)
         .add_optional_service(reflection)
@@ -164,7 +208,10 @@ pub async fn serve(
         stop_turns.cancel();
         agents.ended().await;
         execs.interrupt().await;
-        if let Err(error) = journal.close().await {
+        mcp.ended().await;
+        if journal.released().is_some()
+            && let Err(error) = journal.close().await
+        {
             tracing::warn!(%error, "log not closed");
         }
         journal.over().cancel();
@@ -206,7 +253,7 @@ async fn identity(
     }
 }
 
-async fn open_journal(
+fn open_journal(
     config: &Config,
     identity: &IdentityFile,
     clock: &Arc<dyn Clock>,
@@ -223,15 +270,14 @@ async fn open_journal(
     if cfg!(debug_assertions) && (config.crash_at > 0 || config.crash_after > 0) {
         store = Arc::new(Crash::new(store, config.crash_at, config.crash_after));
     }
-    let identity = identity.current();
+    let box_id = &identity.current().box_id;
     let ids = Arc::new(SystemIds);
-    Journal::open(
+    let restoring = config.data.join("agent.db.restoring");
+    Ok(Journal::new(
         store,
-        identity.log,
-        &identity.box_id,
+        &restoring,
+        box_id,
         Arc::clone(clock),
         ids,
-    )
-    .await
-    .map_err(Error::Log)
+    ))
 }

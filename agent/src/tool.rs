@@ -1,196 +1,112 @@
-//! The tools that a model has, cheapest first, and how a call of one is carried out.
+//! The tools that a model has: a table of them, each in a file of its own behind [`Tool`].
+//!
+//! To add one: implement [`Tool`] in `tool/<name>.rs` and enter it in `serve.rs`, or `Tools::replace` it
+//! at run time. Whether it is read-only and what it risks is said in `commands/src/agent/tools.rs`.
 
 mod args;
+mod files;
+mod finished;
+mod memory;
+mod output;
+mod schema;
 mod shell;
-mod specs;
+mod skill;
+mod table;
+mod talk;
+mod task;
+mod terminal;
+mod web;
 
-pub(crate) use specs::specs;
+pub(crate) use files::file_tools;
+pub(crate) use finished::{Finished, Picture, Told};
+pub(crate) use shell::ShellTool;
+pub(crate) use table::Tools;
+pub(crate) use task::TaskTool;
+pub(crate) use terminal::TerminalTool;
+pub(crate) use web::WebTool;
 
-use cocoonbox_commands::agent::{Command, ToolCall};
-use cocoonbox_proto::{
-    log::v1::agent_tool_finished::Outcome,
-    toolhost::v1::{EditRequest, FileResponse, GrepRequest, LsRequest, ReadRequest, WriteRequest},
-};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use cocoonbox_commands::agent::{State, ToolCall};
+use cocoonbox_proto::log::v1::{ModelRole, Risk};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use self::args::Args;
-use crate::{exec::Execs, prefix::prefix};
+use crate::{blobs::Blobs, exec::Toolhost, wire::ToolSpec};
 
-/// Longest result that a model is told: about 12,000 tokens.
-const CONTENT_BYTES_MAX: usize = 60 * 1024;
+/// A tool.
+///
+/// `run` is called once for a call that is in the log, from a task of its own, beside others that are
+/// read-only. When the turn is cancelled it is dropped, unless it [`Tool::stops`]: then it stops what it
+/// started and returns within a second of `cancel`.
+#[async_trait]
+pub(crate) trait Tool: Send + Sync {
+    /// What a model is told. The same as long as the process lives: it is cached by the vendor.
+    fn spec(&self) -> &ToolSpec;
 
-/// Carries tools out.
-#[derive(Clone)]
-pub(crate) struct Tools {
-    execs: Execs,
-    toolhost: crate::exec::Toolhost,
-}
-
-/// How a tool call ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Finished {
-    pub(crate) outcome: Outcome,
-    pub(crate) content: String,
-    /// Empty where it was not an exec.
-    pub(crate) exec_id: String,
-}
-
-impl Tools {
-    pub(crate) fn new(execs: Execs, toolhost: crate::exec::Toolhost) -> Self {
-        Self { execs, toolhost }
+    /// Whether this agent is offered it.
+    fn is_for(&self, _: Asker) -> bool {
+        true
     }
 
-    /// Carries a call out. `None`: this process is ending, and the next one says what became of it.
-    pub(crate) async fn run(
+    /// What it says of itself that it risks. Counts only where it is more than what is known of its name.
+    fn risk_at_least(&self) -> Risk {
+        Risk::Unspecified
+    }
+
+    /// Whether it has something to stop when `cancel` is cancelled.
+    fn stops(&self) -> bool {
+        false
+    }
+
+    /// Carries a call out. `args` fit the schema. `None`: this process is ending, and the next one says
+    /// what became of the call.
+    async fn run(
         &self,
-        agent_id: &str,
-        call: &ToolCall,
+        context: &Context<'_>,
+        args: Value,
         cancel: &CancellationToken,
-    ) -> Option<Finished> {
-        let args = match args::parse(&call.name, &call.args_json) {
-            Ok(args) => args,
-            Err(problem) if call.cut => {
-                return Some(Finished::error(format!(
-                    "nothing was run: your reply reached its length limit inside these arguments \
-                     ({problem}). Write less at once, for example a file in several parts."
-                )));
-            }
-            Err(problem) => return Some(Finished::error(format!("nothing was run: {problem}"))),
-        };
-        if let Args::Shell(args) = args {
-            return shell::run(&self.execs, agent_id, call, args, cancel).await;
-        }
-        tokio::select! {
-            finished = self.file(args) => Some(finished),
-            () = cancel.cancelled() => Some(Finished::cancelled()),
-        }
-    }
+    ) -> Option<Finished>;
 
-    /// Says what became of a call that an earlier process was carrying out, as far as the log knows.
+    /// Says what became of a call with side effects that an earlier process was carrying out.
     /// `None`: nobody knows.
-    pub(crate) async fn recover(&self, agent_id: &str, call: &ToolCall) -> Option<Finished> {
-        match args::parse(&call.name, &call.args_json) {
-            Ok(Args::Shell(_)) => shell::recover(&self.execs, agent_id, call).await,
-            Ok(_) => None,
-            // It cannot have run.
-            Err(problem) => Some(Finished::error(format!("nothing was run: {problem}"))),
-        }
+    async fn recover(&self, _: &Context<'_>, _: Value) -> Option<Finished> {
+        None
     }
+}
 
-    async fn file(&self, args: Args) -> Finished {
-        let host = &self.toolhost;
-        let answer = match args {
-            Args::Read(read) => {
-                let read = ReadRequest {
-                    path: read.path,
-                    offset: read.offset,
-                    limit: read.limit,
-                };
-                host.file(|mut client| {
-                    let call = read.clone();
-                    async move { client.read(call).await }
-                })
-                .await
-            }
-            Args::Write(write) => {
-                let write = WriteRequest {
-                    path: write.path,
-                    content: write.content,
-                };
-                host.file(|mut client| {
-                    let call = write.clone();
-                    async move { client.write(call).await }
-                })
-                .await
-            }
-            Args::Edit(edit) => {
-                let edit = EditRequest {
-                    path: edit.path,
-                    old: edit.old,
-                    new: edit.new,
-                    replace_all: edit.replace_all,
-                };
-                host.file(|mut client| {
-                    let call = edit.clone();
-                    async move { client.edit(call).await }
-                })
-                .await
-            }
-            Args::Ls(ls) => {
-                let ls = LsRequest { path: ls.path };
-                host.file(|mut client| {
-                    let call = ls.clone();
-                    async move { client.ls(call).await }
-                })
-                .await
-            }
-            Args::Grep(grep) => {
-                let grep = GrepRequest {
-                    pattern: grep.pattern,
-                    path: grep.path,
-                    glob: grep.glob,
-                    ignore_case: grep.ignore_case,
-                };
-                host.file(|mut client| {
-                    let call = grep.clone();
-                    async move { client.grep(call).await }
-                })
-                .await
-            }
-            Args::Shell(_) => return Finished::error("`shell` is not a file tool".to_owned()),
-        };
-        match answer {
-            Ok(FileResponse { ok: true, text }) => Finished::ok(text),
-            Ok(FileResponse { ok: false, text }) => Finished::error(text),
-            Err(status) => Finished::error(format!(
-                "the file tools do not answer: {}",
-                status.message()
-            )),
+/// Who calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) agent_id: &'a str,
+    pub(crate) call: &'a ToolCall,
+}
+
+/// Whom tools are offered to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asker {
+    pub(crate) role: ModelRole,
+    /// It works for another agent, not for a person.
+    pub(crate) is_child: bool,
+}
+
+impl Asker {
+    pub(crate) fn of(state: &State) -> Self {
+        Self {
+            role: state.role,
+            is_child: state.is_child(),
         }
     }
 }
 
-impl Finished {
-    /// As the loop reports it.
-    pub(crate) fn report(self, tool_call_id: String) -> Command {
-        Command::ToolFinished {
-            tool_call_id,
-            outcome: self.outcome,
-            content: self.content,
-            exec_id: self.exec_id,
-        }
-    }
-
-    /// Stands for a result that the log did not take.
-    pub(crate) fn unusable() -> Self {
-        Self::error("the tool ran, but its result could not be recorded".to_owned())
-    }
-
-    fn ok(content: String) -> Self {
-        Self::new(Outcome::Ok, content)
-    }
-
-    fn error(content: String) -> Self {
-        Self::new(Outcome::Error, content)
-    }
-
-    fn cancelled() -> Self {
-        Self::new(
-            Outcome::Cancelled,
-            "stopped: the turn was cancelled".to_owned(),
-        )
-    }
-
-    fn new(outcome: Outcome, mut content: String) -> Self {
-        if content.len() > CONTENT_BYTES_MAX {
-            let kept = prefix(&content, CONTENT_BYTES_MAX);
-            let left = content.len() - kept.len();
-            content = format!("{kept}\n[{left} more bytes left out]");
-        }
-        Self {
-            outcome,
-            content,
-            exec_id: String::new(),
-        }
-    }
+/// Returns the tools that are about the agent itself.
+pub(crate) fn own_tools(blobs: &Blobs, host: &Toolhost) -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(talk::TalkTool::todo()),
+        Arc::new(talk::TalkTool::ask_user()),
+        Arc::new(output::OutputTool::new(blobs.clone())),
+        Arc::new(skill::SkillTool::new(host.clone())),
+        Arc::new(memory::MemoryTool::new(host.clone())),
+    ]
 }

@@ -2,65 +2,75 @@
 //!
 //! Nothing here knows the log or the loop. A [`Call`] is made through the door, which adds the key.
 
+mod answer;
 mod anthropic;
 mod assemble;
 mod failure;
 mod http;
+mod image;
+mod json;
 mod openai;
 mod request;
+mod responses;
 mod sse;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub(crate) use assemble::{Delta, Reply};
 pub(crate) use failure::Failure;
-pub(crate) use http::{Call, Door, Heard};
+pub(crate) use http::{Call, Caller, Door, Heard};
+pub(crate) use image::{ImageBytes, images_shown};
 pub(crate) use request::{Request, ToolSpec};
 
-use cocoonbox_proto::log::v1::Wire;
+pub use cocoonbox_proto::log::v1::Wire;
+
 use serde_json::Value;
 
-/// Reads one vendor's stream.
-enum Parser {
-    Anthropic(anthropic::Parser),
-    OpenAi(openai::Parser),
+/// Reads one vendor's reply.
+trait Parser: Send {
+    /// Takes one event of the stream in and returns what it added.
+    fn take(&mut self, event: &sse::Event) -> Result<Vec<Delta>, Failure>;
+
+    /// Takes a whole reply in, from a server that did not stream though it was asked to.
+    fn take_whole(&mut self, reply: &Value) -> Result<Vec<Delta>, Failure>;
+
+    /// Whether the reply is whole: its vendor said so, or it has become too long to go on.
+    fn is_done(&self) -> bool;
+
+    /// Whether nothing that matters is missing if the stream ends here, though its vendor has yet to say
+    /// that this was all.
+    fn may_end(&self) -> bool;
+
+    fn finish(self: Box<Self>) -> Reply;
 }
 
-impl Parser {
-    fn new(wire: Wire, call_id: &str) -> Self {
-        match wire {
-            Wire::OpenaiChat => Self::OpenAi(openai::Parser::new(call_id)),
-            Wire::AnthropicMessages | Wire::Unspecified => {
-                Self::Anthropic(anthropic::Parser::default())
+fn parser(wire: Wire, call_id: &str) -> Box<dyn Parser> {
+    match wire {
+        Wire::OpenaiChat => Box::new(openai::Parser::new(call_id)),
+        Wire::OpenaiResponses => Box::new(responses::Parser::new(call_id)),
+        Wire::AnthropicMessages | Wire::Unspecified => Box::new(anthropic::Parser::default()),
+    }
+}
+
+/// Reads a stream that comes in pieces, for the fuzzer: says what came of it, in words.
+pub fn read_stream(wire: Wire, pieces: &[&[u8]]) -> String {
+    let mut events = sse::Parser::default();
+    let mut parser = parser(wire, "call");
+    for piece in pieces {
+        let events = match events.take(piece) {
+            Ok(events) => events,
+            Err(failure) => return format!("{failure:?}"),
+        };
+        for event in events {
+            if let Err(failure) = parser.take(&event) {
+                return format!("{failure:?}");
+            }
+            if parser.is_done() {
+                return format!("{:?}", parser.finish());
             }
         }
     }
-
-    /// Takes one event in and returns what it added.
-    fn take(&mut self, event: &sse::Event) -> Result<Vec<Delta>, Failure> {
-        match self {
-            Self::Anthropic(parser) => parser.take(event),
-            Self::OpenAi(parser) => parser.take(event),
-        }
-    }
-
-    /// Whether the reply is whole: its vendor said so, or it has become too long to go on.
-    fn is_done(&self) -> bool {
-        match self {
-            Self::Anthropic(parser) => parser.is_done(),
-            Self::OpenAi(parser) => parser.is_done(),
-        }
-    }
-
-    fn finish(self) -> Reply {
-        match self {
-            Self::Anthropic(parser) => parser.finish(),
-            Self::OpenAi(parser) => parser.finish(),
-        }
-    }
-}
-
-/// Parses the data of an event. Vendors add fields and kinds at will; JSON it has to be.
-fn json(data: &str) -> Result<Value, Failure> {
-    serde_json::from_str(data).map_err(|error| Failure::garbled(format!("not JSON: {error}")))
+    let may_end = parser.may_end();
+    format!("{:?}", may_end.then(|| parser.finish()))
 }

@@ -10,7 +10,7 @@ use cocoonbox_commands::exec::{Command, Rejection, State};
 use cocoonbox_events::{Fold, StreamName};
 use cocoonbox_proto::{
     log::v1::{ExecExited, ExecStarted},
-    toolhost::v1::RunStart,
+    toolhost::v1::{RunStart, WindowSize, run_input},
 };
 use tokio::{
     sync::{Semaphore, mpsc, oneshot, watch},
@@ -18,15 +18,19 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Toolhost, logged, pipe};
+use super::{Toolhost, logged, pipe, pipe::Piped, screen::Screen};
 use crate::journal::{self, Journal};
 
 /// At one time, pipes and logged together; as many as the toolhost runs. Others wait.
 const EXECS_MAX: usize = 256;
 /// How long an exec waits for its turn.
-const TURN_MAX: Duration = Duration::from_secs(60);
+const TURN_MAX: Duration = Duration::from_mins(1);
 /// Signals on their way to an exec.
 const SIGNALS_MAX: usize = 8;
+/// Frames on their way to a terminal. The toolhost takes them at once, read or not.
+const TYPED_MAX: usize = 16;
+/// Terminals at one time: each keeps its last output in memory and a shell alive.
+pub(crate) const TERMINALS_MAX: usize = 16;
 /// Of an id that a caller chose.
 const ID_BYTES_MAX: usize = 64;
 
@@ -35,11 +39,15 @@ const ID_BYTES_MAX: usize = 64;
 pub(crate) struct Spec {
     pub(crate) exec_id: String,
     pub(crate) argv: Vec<String>,
+    /// What the log has in the place of `argv`, where somebody may have written a secret there; empty = that.
+    pub(crate) argv_told: Vec<String>,
     pub(crate) cwd: String,
     pub(crate) env: HashMap<String, String>,
     pub(crate) timeout_ms: u64,
     pub(crate) tool_call_id: String,
     pub(crate) background: bool,
+    /// It runs at a terminal of this size.
+    pub(crate) tty: Option<WindowSize>,
 }
 
 /// Every exec of this process.
@@ -61,6 +69,8 @@ pub(super) struct Inner {
 pub(crate) struct Live {
     started: Arc<ExecStarted>,
     signals: mpsc::Sender<i32>,
+    typed: mpsc::Sender<run_input::Frame>,
+    screen: Option<Screen>,
     cancel: CancellationToken,
     progress: watch::Receiver<Progress>,
 }
@@ -95,6 +105,8 @@ pub(super) struct Task {
     started: Arc<ExecStarted>,
     pub(super) fold: Fold<State>,
     pub(super) signals: mpsc::Receiver<i32>,
+    pub(super) typed: mpsc::Receiver<run_input::Frame>,
+    pub(super) screen: Option<Screen>,
     pub(super) cancel: CancellationToken,
     pub(super) progress: watch::Sender<Progress>,
 }
@@ -107,6 +119,10 @@ pub(crate) enum StartError {
     Rejected(Rejection),
     #[error("too many commands run in this box")]
     Busy,
+    #[error(
+        "{TERMINALS_MAX} terminals are open in this box, and that is the most; close one first"
+    )]
+    TooManyTerminals,
     #[error("the box is being stopped")]
     Stopping,
     #[error("exec `{0}` ran before, and a pipe cannot be joined again")]
@@ -163,10 +179,22 @@ impl Execs {
         }
     }
 
+    /// Starts a pipe for a caller in this process.
+    pub(crate) async fn piped(&self, spec: Spec) -> Result<Piped, StartError> {
+        let (piped, caller) = Piped::new();
+        self.pipe(spec, caller).await?;
+        Ok(piped)
+    }
+
+    /// Draws an id.
+    pub(crate) fn draw(&self) -> String {
+        self.0.journal.draw()
+    }
+
     /// Sends a signal to a running exec's process group; false if there is none.
     pub(crate) async fn signal(&self, exec_id: &str, signal: i32) -> bool {
         match self.live(exec_id) {
-            Some(live) => live.signals.send(signal).await.is_ok(),
+            Some(live) => live.signal(signal).await,
             None => false,
         }
     }
@@ -250,12 +278,20 @@ impl Execs {
             }
             return Ok(Entered::There(live.clone()));
         }
+        let open = all.values().filter(|live| live.screen.is_some()).count();
+        if spec.tty.is_some() && open >= TERMINALS_MAX {
+            return Err(StartError::TooManyTerminals);
+        }
+        let screen = spec.tty.map(|_| Screen::new());
         let (signal, signals) = mpsc::channel(SIGNALS_MAX);
+        let (type_in, typed) = mpsc::channel(TYPED_MAX);
         let (progress, watched) = watch::channel(Progress::default());
         let cancel = CancellationToken::new();
         let live = Live {
             started: Arc::new(asked),
             signals: signal,
+            typed: type_in,
+            screen: screen.clone(),
             cancel: cancel.clone(),
             progress: watched,
         };
@@ -266,6 +302,8 @@ impl Execs {
             fold: self.0.journal.fold::<State>(stream),
             spec,
             signals,
+            typed,
+            screen,
             cancel,
             progress,
         };
@@ -332,18 +370,38 @@ impl Live {
     pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.clone()
     }
+
+    /// Its terminal, where it has one.
+    pub(crate) fn screen(&self) -> Option<Screen> {
+        self.screen.clone()
+    }
+
+    /// Types at its terminal, or resizes that; false if it has ended.
+    pub(crate) async fn type_in(&self, frame: run_input::Frame) -> bool {
+        self.typed.send(frame).await.is_ok()
+    }
+
+    /// Sends a signal to its process group, or to what is in the foreground of its terminal.
+    pub(crate) async fn signal(&self, signal: i32) -> bool {
+        self.signals.send(signal).await.is_ok()
+    }
 }
 
 impl Spec {
     pub(super) fn started(&self, pipe: bool) -> ExecStarted {
         ExecStarted {
             exec_id: self.exec_id.clone(),
-            argv: self.argv.clone(),
+            argv: if self.argv_told.is_empty() {
+                self.argv.clone()
+            } else {
+                self.argv_told.clone()
+            },
             cwd: self.cwd.clone(),
             timeout_ms: self.timeout_ms,
             tool_call_id: self.tool_call_id.clone(),
             pipe,
             background: self.background,
+            tty: self.tty.is_some(),
         }
     }
 
@@ -354,6 +412,7 @@ impl Spec {
             env: std::mem::take(&mut self.env),
             timeout_ms: self.timeout_ms,
             stdin,
+            tty: self.tty,
         }
     }
 }

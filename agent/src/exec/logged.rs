@@ -9,7 +9,7 @@ use cocoonbox_proto::{
 use tokio::time::{Instant, sleep_until};
 use tonic::Status;
 
-use super::{coalescer::Coalescer, execs::Task, summary::HeadTail};
+use super::{coalescer::Coalescer, execs::Task, screen::Screen, summary::HeadTail};
 
 /// Between two appends of output: ten a second.
 const PACE: Duration = Duration::from_millis(100);
@@ -74,6 +74,9 @@ async fn pump(task: &mut Task, kept: &mut Kept) -> ExecExited {
                 // A toolhost that is gone is noticed by its output.
                 run.input.send(frame).await.ok();
             }
+            Some(typed) = task.typed.recv() => {
+                run.input.send(RunInput { frame: Some(typed) }).await.ok();
+            }
             () = sleep_until(next_write), if due => {
                 next_write = Instant::now() + PACE;
                 if !flush(task, kept).await {
@@ -81,6 +84,9 @@ async fn pump(task: &mut Task, kept: &mut Kept) -> ExecExited {
                 }
             }
             output = run.output.message(), if !kept.coalescer.is_full() => {
+                if let Some(screen) = &task.screen {
+                    see(screen, &output);
+                }
                 if let Some(exited) = take(output, kept) {
                     return exited;
                 }
@@ -111,6 +117,16 @@ fn take(output: Result<Option<RunOutput>, Status>, kept: &mut Kept) -> Option<Ex
             detail: "the toolhost ended while this ran".to_owned(),
             ..ended(Reason::Interrupted)
         }),
+    }
+}
+
+/// Shows it to those who look on.
+fn see(screen: &Screen, output: &Result<Option<RunOutput>, Status>) {
+    if let Ok(Some(RunOutput {
+        frame: Some(Frame::Stdout(bytes)),
+    })) = output
+    {
+        screen.push(bytes);
     }
 }
 

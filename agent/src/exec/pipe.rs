@@ -5,8 +5,10 @@ use cocoonbox_proto::{
     log::v1::{ExecExited, OutputSummary, exec_exited::Reason, exec_output_streamed::Source},
     toolhost::v1::{RunInput, RunOutput, run_input, run_output::Frame},
 };
+use futures::{StreamExt, stream::BoxStream};
 use tokio::sync::mpsc;
-use tonic::Streaming;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
 
 use super::{
     execs::Task,
@@ -17,10 +19,32 @@ use super::{
 /// HUP, INT, KILL and TERM.
 const ENDING: [i32; 4] = [1, 2, 9, 15];
 
+/// Frames on their way to and from a caller in this process.
+const FRAMES_MAX: usize = 2;
+
 /// The two sides of the caller.
 pub(crate) struct Caller {
-    pub(crate) input: Streaming<ExecRequest>,
+    pub(crate) input: BoxStream<'static, ExecRequest>,
     pub(crate) frames: Frames,
+}
+
+/// A pipe whose caller is in this process. Dropping it ends the command.
+pub(crate) struct Piped {
+    pub(crate) input: mpsc::Sender<ExecRequest>,
+    pub(crate) output: mpsc::Receiver<Result<ExecResponse, Status>>,
+}
+
+impl Piped {
+    pub(super) fn new() -> (Self, Caller) {
+        let (input, requests) = mpsc::channel(FRAMES_MAX);
+        let (frames, output) = mpsc::channel(FRAMES_MAX);
+        let input_stream = ReceiverStream::new(requests).boxed();
+        let caller = Caller {
+            input: input_stream,
+            frames,
+        };
+        (Self { input, output }, caller)
+    }
 }
 
 #[derive(Default)]
@@ -60,7 +84,7 @@ pub(super) async fn run(mut task: Task, caller: Caller) {
 
 async fn copy(
     task: &mut Task,
-    input: Streaming<ExecRequest>,
+    input: BoxStream<'static, ExecRequest>,
     frames: &Frames,
     counts: &mut Counts,
 ) -> ExecExited {
@@ -131,12 +155,12 @@ async fn copy(
 }
 
 /// Passes the caller's input on. Never returns: the end of the input is not the end of the pipe.
-async fn feed(mut input: Streaming<ExecRequest>, to: mpsc::Sender<RunInput>) {
-    while let Ok(Some(ExecRequest { frame: Some(frame) })) = input.message().await {
+async fn feed(mut input: BoxStream<'static, ExecRequest>, to: mpsc::Sender<RunInput>) {
+    while let Some(ExecRequest { frame: Some(frame) }) = input.next().await {
         let frame = match frame {
             exec_request::Frame::Stdin(bytes) => run_input::Frame::Stdin(bytes),
             exec_request::Frame::StdinEof(_) => run_input::Frame::StdinEof(true),
-            exec_request::Frame::Start(_) => continue,
+            exec_request::Frame::Start(_) | exec_request::Frame::Resize(_) => continue,
         };
         if to.send(RunInput { frame: Some(frame) }).await.is_err() {
             break;

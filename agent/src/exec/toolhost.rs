@@ -3,7 +3,8 @@
 use std::{error::Error, io, path::PathBuf, time::Duration};
 
 use cocoonbox_proto::toolhost::v1::{
-    FileResponse, RunInput, RunOutput, RunStart, run_input::Frame, toolhost_client::ToolhostClient,
+    FileResponse, GuidanceRequest, GuidanceResponse, RunInput, RunOutput, RunStart,
+    run_input::Frame, toolhost_client::ToolhostClient,
 };
 use hyper_util::rt::TokioIo;
 use tokio::{net::UnixStream, sync::mpsc, time::sleep};
@@ -74,6 +75,17 @@ impl Toolhost {
                         output: output.into_inner(),
                     });
                 }
+                Err(status) => again(&mut tries, status).await?,
+            }
+        }
+    }
+
+    /// Reads what files of the box say about how to work in it.
+    pub(crate) async fn guidance(&self) -> Result<GuidanceResponse, Status> {
+        let mut tries = 0;
+        loop {
+            match self.client.clone().guidance(GuidanceRequest {}).await {
+                Ok(response) => return Ok(response.into_inner()),
                 Err(status) => again(&mut tries, status).await?,
             }
         }

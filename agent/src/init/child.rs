@@ -1,6 +1,7 @@
-//! One of the two processes that init keeps running.
+//! One of the processes that init keeps running.
 
 use std::{
+    collections::HashMap,
     io,
     os::{
         fd::OwnedFd,
@@ -14,6 +15,10 @@ use rustix::process::{Pid, Signal, WaitStatus};
 use tokio::time::Instant;
 
 use super::folders::{AGENT_ID, USER_ID};
+use crate::toolhost;
+
+const HOME: &str = "/home/user";
+const DOOR: &str = "http://127.0.0.1:3128";
 
 /// Wait before the first restart; doubles with each that follows soon.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
@@ -25,11 +30,13 @@ const UP: Duration = Duration::from_secs(30);
 pub(super) enum Role {
     Serve,
     Toolhost,
+    /// Only where the image has a plan.
+    Desktop,
 }
 
 pub(super) struct Child {
     role: Role,
-    /// The toolhost's socket, held here so that its connections outlive it.
+    /// Its socket, held here so that connections to it outlive it.
     listener: Option<OwnedFd>,
     pid: Option<Pid>,
     started: Instant,
@@ -39,14 +46,11 @@ pub(super) struct Child {
 }
 
 impl Child {
-    pub(super) fn new(role: Role, listener: &UnixListener) -> Self {
+    pub(super) fn new(role: Role, listener: Option<UnixListener>) -> Self {
         let now = Instant::now();
-        let listener = (role == Role::Toolhost)
-            .then(|| listener.try_clone().map(OwnedFd::from).ok())
-            .flatten();
         Self {
             role,
-            listener,
+            listener: listener.map(OwnedFd::from),
             pid: None,
             started: now,
             due: Some(now),
@@ -102,6 +106,10 @@ impl Child {
         } else {
             tracing::warn!(role = ?self.role, code, signal, "ended");
         }
+        if let (Role::Desktop, Some(pid)) = (self.role, self.pid) {
+            // Its successor starts all parts, so none may be left of it. They are in its group.
+            rustix::process::kill_process_group(pid, Signal::KILL).ok();
+        }
         self.pid = None;
         if now.duration_since(self.started) >= UP {
             self.backoff = BACKOFF_FIRST;
@@ -124,18 +132,27 @@ impl Child {
                 .uid(AGENT_ID)
                 .gid(AGENT_ID)
                 .stdin(Stdio::null()),
-            Role::Toolhost => {
-                let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-                command
-                    .args(["toolhost", "--socket-on-stdin"])
-                    .uid(USER_ID)
-                    .gid(USER_ID)
-                    .env("HOME", "/home/user")
-                    .stdin(Stdio::from(listener.try_clone()?))
-            }
+            Role::Toolhost => command
+                .args(["toolhost", "--socket-on-stdin"])
+                .uid(USER_ID)
+                .gid(USER_ID)
+                .env("HOME", HOME)
+                .stdin(self.socket()?),
+            Role::Desktop => command
+                .args(["desktop", "--socket-on-stdin"])
+                .uid(USER_ID)
+                .gid(USER_ID)
+                .current_dir(HOME)
+                .envs(toolhost::environment(HOME, DOOR, true, HashMap::new()))
+                .stdin(self.socket()?),
         };
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         pid.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn socket(&self) -> io::Result<Stdio> {
+        let listener = self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(listener.try_clone()?.into())
     }
 }

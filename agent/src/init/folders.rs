@@ -12,6 +12,7 @@ use rustix::{
 };
 
 use super::Error;
+use crate::desktop;
 
 /// `cbagent`, as the image has it.
 pub(super) const AGENT_ID: u32 = 990;
@@ -27,6 +28,9 @@ pub struct Layout {
     pub data: PathBuf,
     pub workspace: PathBuf,
     pub home: PathBuf,
+    pub temporary: PathBuf,
+    /// What the desktop is made of, in images that have one.
+    pub plan: PathBuf,
 }
 
 impl Default for Layout {
@@ -37,6 +41,8 @@ impl Default for Layout {
             data: "/var/lib/cocoonbox".into(),
             workspace: "/workspace".into(),
             home: "/home/user".into(),
+            temporary: "/tmp".into(),
+            plan: desktop::PLAN_PATH.into(),
         }
     }
 }
@@ -59,6 +65,16 @@ pub(super) fn prepare(layout: &Layout) -> Result<(), Error> {
     Ok(())
 }
 
+/// Makes the folders where X servers and session managers of any user listen: they refuse one that is not
+/// root's.
+pub(super) fn x11_sockets(layout: &Layout) -> Result<(), Error> {
+    for name in [".X11-unix", ".ICE-unix"] {
+        let path = layout.temporary.join(name);
+        own(&path, 0, Some(0o1777)).map_err(|source| Error::Folder { path, source })?;
+    }
+    Ok(())
+}
+
 /// Makes a folder if it is missing, and gives it its owner and mode if it has others.
 fn own(path: &Path, owner: u32, mode: Option<u32>) -> io::Result<()> {
     fs::create_dir_all(path)?;
@@ -75,9 +91,9 @@ fn own(path: &Path, owner: u32, mode: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the socket: root's, and `cbagent`'s group may connect.
-pub(super) fn toolhost_socket(layout: &Layout) -> io::Result<UnixListener> {
-    let path = layout.run.join("toolhost.sock");
+/// Makes a socket: root's, and `cbagent`'s group may connect.
+pub(super) fn socket(layout: &Layout, name: &str) -> io::Result<UnixListener> {
+    let path = layout.run.join(name);
     match rustix::fs::unlinkat(CWD, &path, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno.into()),

@@ -6,11 +6,7 @@ use std::sync::{
 };
 
 use async_trait::async_trait;
-use cocoonbox_events::{
-    Append, AppendError, Appended, ChainHash, LogId, LogInfo, NewLog, Page, ReadError, Recorded,
-    ReplicaError, Store, StreamName, Tail,
-};
-use tokio::sync::watch;
+use cocoonbox_events::{Append, AppendError, Appended, LogId, Store, wrapped::Wrapped};
 
 /// Aborts just before or after the n-th append, counted from 1.
 pub struct Crash {
@@ -33,9 +29,9 @@ impl Crash {
 }
 
 #[async_trait]
-impl Store for Crash {
-    async fn open(&self, log: NewLog) -> Result<Tail, AppendError> {
-        self.inner.open(log).await
+impl Wrapped for Crash {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
     }
 
     async fn append(&self, log: LogId, append: Append) -> Result<Appended, AppendError> {
@@ -48,47 +44,5 @@ impl Store for Crash {
             std::process::abort();
         }
         appended
-    }
-
-    async fn replicate(&self, log: LogId, events: Vec<Recorded>) -> Result<Tail, ReplicaError> {
-        self.inner.replicate(log, events).await
-    }
-
-    async fn read(&self, log: LogId, after: u64, limit: usize) -> Result<Page, ReadError> {
-        self.inner.read(log, after, limit).await
-    }
-
-    async fn read_stream(
-        &self,
-        log: LogId,
-        stream: &StreamName,
-        after: u64,
-        limit: usize,
-    ) -> Result<Page, ReadError> {
-        self.inner.read_stream(log, stream, after, limit).await
-    }
-
-    async fn erase(&self, log: LogId, positions: &[u64]) -> Result<(), AppendError> {
-        self.inner.erase(log, positions).await
-    }
-
-    fn tail(&self, log: LogId) -> Result<Tail, ReadError> {
-        self.inner.tail(log)
-    }
-
-    async fn chain_at(&self, log: LogId, pos: u64) -> Result<ChainHash, ReadError> {
-        self.inner.chain_at(log, pos).await
-    }
-
-    fn logs(&self) -> Vec<LogInfo> {
-        self.inner.logs()
-    }
-
-    fn doorbell(&self, log: LogId) -> Result<watch::Receiver<u64>, ReadError> {
-        self.inner.doorbell(log)
-    }
-
-    fn any_doorbell(&self) -> watch::Receiver<u64> {
-        self.inner.any_doorbell()
     }
 }

@@ -8,7 +8,7 @@ use cocoonbox_proto::{
     log::v1::{Event, EventOrHeartbeat, Heartbeat, event_or_heartbeat::Item},
 };
 use tokio::{sync::mpsc, time::timeout};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::status;
 use crate::journal::Journal;
@@ -28,19 +28,9 @@ pub(super) async fn begin(journal: &Journal, key: &str) -> Result<u64, Status> {
     let key: OffsetKey = key
         .parse()
         .map_err(|error| status::bad_field("from_offset", format!("{error}")))?;
-    if key.log != journal.log() {
-        let facts = [("log", journal.log().to_string())];
-        let message = "the offset key is of another log than this box's";
-        return Err(status::status(
-            Code::FailedPrecondition,
-            "OTHER_LOG",
-            message,
-            &facts,
-        ));
-    }
     journal
         .store()
-        .resume(&key)
+        .resume(journal.log(), &key)
         .await
         .map_err(|error| status::read_error(&error))
 }

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll},
 };
@@ -17,21 +17,44 @@ use tower::{Layer, Service};
 use super::status;
 use crate::{credential, identity::IdentityFile};
 
-/// The service that goes on answering while the box is being stopped: the api fetches the last events
-/// through it.
+/// The service that always answers: the api releases the box through it, and fetches the last events
+/// while the box is being stopped.
 const BOX_LOG: &str = "/cocoonbox.agent.v1.BoxLog/";
+/// Says whether the box is released.
+const HELLO: &str = "/cocoonbox.agent.v1.Session/Hello";
 
-/// Whether the box still answers.
+/// Whether the box answers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gate(Arc<AtomicBool>);
+pub(crate) struct Gate(Arc<AtomicU8>);
+
+const PAUSED: u8 = 0;
+const OPEN: u8 = 1;
+const CLOSED: u8 = 2;
 
 impl Gate {
-    pub(crate) fn close(&self) {
-        self.0.store(true, Ordering::SeqCst);
+    /// Lets calls through, unless the box is being stopped already.
+    pub(crate) fn open(&self) {
+        let (set, seen) = (Ordering::SeqCst, Ordering::SeqCst);
+        self.0.compare_exchange(PAUSED, OPEN, set, seen).ok();
     }
 
-    fn is_closed(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+    /// Refuses calls from here on.
+    pub(crate) fn close(&self) {
+        self.0.store(CLOSED, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == OPEN
+    }
+
+    fn check(&self, path: &str) -> Result<(), Status> {
+        match self.0.load(Ordering::SeqCst) {
+            _ if path.starts_with(BOX_LOG) => Ok(()),
+            OPEN => Ok(()),
+            PAUSED if path == HELLO => Ok(()),
+            PAUSED => Err(status::not_released()),
+            _ => Err(status::stopping()),
+        }
     }
 }
 
@@ -67,10 +90,7 @@ impl GuardLayer {
         let text = text.map(|text| text.to_str().unwrap_or_default());
         let now_s = self.clock.now_us().div_euclid(1_000_000);
         credential::verify(text, &self.identity.current(), now_s).map_err(status::credential)?;
-        if self.gate.is_closed() && !request.uri().path().starts_with(BOX_LOG) {
-            return Err(status::stopping());
-        }
-        Ok(())
+        self.gate.check(request.uri().path())
     }
 }
 

@@ -7,7 +7,12 @@ use cocoonbox_events::{AppendError, DecodeError, ReadError};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::{credential, exec::StartError, journal, turn::Fault};
+use crate::{
+    blobs, credential, erase,
+    exec::StartError,
+    journal::{self, LineageError},
+    turn::Fault,
+};
 
 const DOMAIN: &str = "cocoonbox";
 
@@ -76,6 +81,43 @@ pub(super) fn stopping() -> Status {
     )
 }
 
+pub(super) fn not_released() -> Status {
+    retry(
+        Code::Unavailable,
+        "BOX_NOT_RELEASED",
+        "the box waits to be told which log it writes",
+        RETRY_BUSY,
+    )
+}
+
+pub(super) fn lineage(error: &LineageError) -> Status {
+    let message = error.to_string();
+    match error {
+        LineageError::Length { .. } | LineageError::Torn { .. } => {
+            status(Code::InvalidArgument, "BAD_LINEAGE", message, &[])
+        }
+        LineageError::Lost { .. } => status(Code::FailedPrecondition, "LOST", message, &[]),
+        LineageError::Elsewhere { .. } => {
+            retry(Code::Unavailable, "RESTARTING", &message, RETRY_BUSY)
+        }
+        LineageError::Released => status(Code::FailedPrecondition, "RELEASED", message, &[]),
+        LineageError::Restore(source) => {
+            tracing::warn!(error = %source, "events not taken back");
+            let message = format!("{message}: {source}");
+            status(Code::FailedPrecondition, "NOT_RESTORED", message, &[])
+        }
+        LineageError::Open { source, .. } => {
+            tracing::error!(error = %source, "{message}");
+            interrupted(&format!("{message}: {source}"))
+        }
+        LineageError::Mark(source) => {
+            tracing::error!(error = %source, "{message}");
+            interrupted(&format!("{message}: {source}"))
+        }
+        LineageError::Tail(source) => read_error(source),
+    }
+}
+
 pub(super) fn credential(error: credential::Error) -> Status {
     status(
         Code::Unauthenticated,
@@ -95,6 +137,22 @@ pub(crate) fn damaged(error: &DecodeError) -> Status {
     status(Code::DataLoss, "EVENT_NOT_READABLE", error.to_string(), &[])
 }
 
+pub(crate) fn erase_error(error: &erase::Error) -> Status {
+    use cocoonbox_events::erasure::PlanError;
+    match error {
+        erase::Error::Plan(PlanError::Read(error)) => read_error(error),
+        erase::Error::Plan(error) => bad_field("positions", error.to_string()),
+        erase::Error::Journal(journal::Error::Rejected(rejection)) => {
+            bad_field("positions", rejection.to_string())
+        }
+        erase::Error::Journal(journal::Error::Closed) => stopping(),
+        erase::Error::Journal(_) | erase::Error::Rows(_) => {
+            tracing::error!(%error, "not erased");
+            interrupted("the box could not erase; ask again")
+        }
+    }
+}
+
 pub(crate) fn read_error(error: &ReadError) -> Status {
     let message = error.to_string();
     match error {
@@ -109,6 +167,11 @@ pub(crate) fn read_error(error: &ReadError) -> Status {
             message,
             &[("pos", pos.to_string())],
         ),
+        ReadError::Moved { to, common } => {
+            let facts = [("log", to.to_string()), ("common", common.to_string())];
+            status(Code::FailedPrecondition, "HISTORY_REWOUND", message, &facts)
+        }
+        ReadError::OtherLog { .. } => status(Code::FailedPrecondition, "OTHER_LOG", message, &[]),
         error => {
             tracing::error!(%error, "log not read");
             status(Code::Internal, "LOG_NOT_READABLE", message, &[])
@@ -140,6 +203,12 @@ pub(super) fn exec_error(error: &StartError) -> Status {
             "TOO_MANY_EXECS",
             &error.to_string(),
             RETRY_BUSY,
+        ),
+        StartError::TooManyTerminals => status(
+            Code::ResourceExhausted,
+            "TOO_MANY_TERMINALS",
+            error.to_string(),
+            &[],
         ),
         StartError::Stopping => stopping(),
         StartError::PipeEnded(_) => status(
@@ -178,6 +247,31 @@ pub(super) fn agent_error(error: &Fault) -> Status {
     }
 }
 
+pub(super) fn no_such_agent() -> Status {
+    let message = agent::Rejection::NotFound.to_string();
+    status(Code::NotFound, "AGENT_NOT_FOUND", message, &[])
+}
+
+pub(super) fn blob_error(error: &blobs::Error) -> Status {
+    let message = error.to_string();
+    match error {
+        blobs::Error::BadName(_) => bad_field("name", message),
+        blobs::Error::NotFound(_) => status(Code::NotFound, "NO_SUCH_BLOB", message, &[]),
+        blobs::Error::Erased => status(Code::NotFound, "ERASED", message, &[]),
+        blobs::Error::Behind { .. } => bad_field("offset", message),
+        blobs::Error::Picture(_) => bad_field("images", message),
+        blobs::Error::Store(error) => journal_error(error, |rejection| {
+            status(
+                Code::InvalidArgument,
+                "BAD_BLOB",
+                rejection.to_string(),
+                &[],
+            )
+        }),
+        blobs::Error::Read(error) => read_error(error),
+    }
+}
+
 fn agent_rejection(rejection: &agent::Rejection) -> Status {
     use agent::Rejection;
     let message = rejection.to_string();
@@ -191,6 +285,19 @@ fn agent_rejection(rejection: &agent::Rejection) -> Status {
         Rejection::AlreadyDecided { .. } => {
             status(Code::FailedPrecondition, "APPROVAL_DECIDED", message, &[])
         }
+        Rejection::ApprovalExpired { .. } => {
+            status(Code::FailedPrecondition, "APPROVAL_EXPIRED", message, &[])
+        }
+        Rejection::UnknownQuestion { .. } => {
+            status(Code::NotFound, "QUESTION_NOT_FOUND", message, &[])
+        }
+        Rejection::AlreadyAnswered { .. } => {
+            status(Code::FailedPrecondition, "QUESTION_ANSWERED", message, &[])
+        }
+        Rejection::PromptNotQueued { .. } | Rejection::PromptNotTakenUp { .. } => {
+            status(Code::NotFound, "PROMPT_NOT_FOUND", message, &[])
+        }
+        Rejection::UnknownBranch { .. } => status(Code::NotFound, "BRANCH_NOT_FOUND", message, &[]),
         Rejection::Empty { field } => bad_field(field, "is empty"),
         Rejection::TooLarge { field, .. } => bad_field(field, message),
         Rejection::BadName(_) => bad_field("name", message),

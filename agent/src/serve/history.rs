@@ -5,15 +5,18 @@ use std::collections::BTreeSet;
 use cocoonbox_events::{Kind, ReadError, limits::PAGE_EVENTS_MAX};
 
 use crate::{
+    erase,
     exec::{Execs, StartError},
     journal::Journal,
     turn::Agents,
 };
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     #[error("reading the log")]
     Read(#[source] ReadError),
+    #[error("finishing an erasure")]
+    Erasure(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("ending exec `{exec_id}`")]
     Exec {
         exec_id: String,
@@ -24,11 +27,13 @@ pub enum Error {
 
 /// Ends the execs and takes up the agents, in this order: an agent whose tool was interrupted finds
 /// its exec ended.
-pub(super) async fn take_up(
+pub(crate) async fn take_up(
     journal: &Journal,
     execs: &Execs,
     agents: &Agents,
 ) -> Result<(), Error> {
+    let finished = erase::finish(journal).await;
+    finished.map_err(|error| Error::Erasure(error.into()))?;
     let mut running = BTreeSet::new();
     let mut known = BTreeSet::new();
     let mut after = 0;
@@ -59,11 +64,17 @@ pub(super) async fn take_up(
             source: source.into(),
         })?;
     }
+    let mut busy = Vec::new();
     for agent_id in known {
-        if let Err(error) = agents.resume(&agent_id).await {
+        match agents.resume(&agent_id).await {
+            Ok(true) => busy.push(agent_id),
+            Ok(false) => {}
             // One agent that cannot be read must not take the box with it.
-            tracing::error!(%error, agent = agent_id, "agent not taken up");
+            Err(error) => tracing::error!(%error, agent = agent_id, "agent not taken up"),
         }
+    }
+    for agent_id in busy {
+        agents.wake(&agent_id);
     }
     Ok(())
 }

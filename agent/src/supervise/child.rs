@@ -16,11 +16,25 @@ use super::word::Stdio;
 /// What programs expect; the toolhost itself runs with more.
 const FILES_SOFT: u64 = 1024;
 
-/// Gives the command the usual soft limit of open files. Programs may raise it themselves.
+/// Processes and threads of the user that a command may bring the box to. Builds need hundreds.
+const PROCESSES_MAX: u64 = 4_096;
+
+/// Gives the command the usual soft limit of open files, which programs may raise themselves, and fewer
+/// processes than the toolhost may have: one that forks without end leaves it room to end that.
 pub(super) fn reset_limits() {
+    let now = rustix::process::getrlimit(Resource::Nproc);
+    let own = [now.current, now.maximum].into_iter().flatten().min();
+    let most = own.map_or(PROCESSES_MAX, |own| (own / 4 * 3).min(PROCESSES_MAX));
+    // Not being able to is no reason not to run the command, here and below.
+    let _ = rustix::process::setrlimit(
+        Resource::Nproc,
+        Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        },
+    );
     let now = rustix::process::getrlimit(Resource::Nofile);
     let soft = now.maximum.map_or(FILES_SOFT, |hard| hard.min(FILES_SOFT));
-    // Not being able to is no reason not to run the command.
     let _ = rustix::process::setrlimit(
         Resource::Nofile,
         Rlimit {
@@ -46,7 +60,13 @@ pub(super) fn spawn(start: &RunStart, stdio: Stdio) -> Result<i32, String> {
         ));
     }
     let [stdin, stdout, stderr] = stdio;
-    let spawned = Command::new(program)
+    let mut command = Command::new(program);
+    if start.tty.is_some() {
+        with_terminal(&mut command);
+    } else {
+        command.process_group(0);
+    }
+    let spawned = command
         .args(args)
         .env_clear()
         .envs(
@@ -59,12 +79,30 @@ pub(super) fn spawn(start: &RunStart, stdio: Stdio) -> Result<i32, String> {
         .stdin(Output::from(stdin))
         .stdout(Output::from(stdout))
         .stderr(Output::from(stderr))
-        .process_group(0)
         .spawn();
     match spawned {
         // The status is collected by whoever reaps everything else, too.
         Ok(child) => i32::try_from(child.id()).map_err(|_| "no such process id".to_owned()),
         Err(error) => Err(reason(program, &error)),
+    }
+}
+
+/// Makes the command the leader of a session of its own, whose terminal is its standard input.
+fn with_terminal(command: &mut Command) {
+    let lead = || {
+        rustix::process::setsid()?;
+        // By now the terminal is in the place of the standard input.
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec `lead` makes two system calls and nothing else: it takes no lock
+    // and no memory. The supervisor has one thread when it forks.
+    #[expect(
+        unsafe_code,
+        reason = "a session has to be entered between fork and exec, and std has no safe way to"
+    )]
+    unsafe {
+        command.pre_exec(lead);
     }
 }
 

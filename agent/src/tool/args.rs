@@ -1,130 +1,94 @@
-//! Arguments as a model wrote them, checked before anything runs.
+//! Arguments of a call, held against the tool's schema before anything runs.
 
-use serde::{Deserialize, de::DeserializeOwned};
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-/// A call of a tool.
-#[derive(Debug, PartialEq)]
-pub(super) enum Args {
-    Shell(Shell),
-    Read(Read),
-    Write(Write),
-    Edit(Edit),
-    Ls(Ls),
-    Grep(Grep),
-}
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
-#[derive(Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Shell {
-    pub(super) command: String,
-    pub(super) timeout_ms: Option<u64>,
-    #[serde(default)]
-    pub(super) background: bool,
-}
-
-#[derive(Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Read {
-    pub(super) path: String,
-    #[serde(default)]
-    pub(super) offset: u64,
-    #[serde(default)]
-    pub(super) limit: u64,
-}
-
-#[derive(Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Write {
-    pub(super) path: String,
-    pub(super) content: String,
-}
-
-#[derive(Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Edit {
-    pub(super) path: String,
-    pub(super) old: String,
-    pub(super) new: String,
-    #[serde(default)]
-    pub(super) replace_all: bool,
-}
-
-#[derive(Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Ls {
-    #[serde(default)]
-    pub(super) path: String,
-}
-
-#[derive(Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Grep {
-    pub(super) pattern: String,
-    #[serde(default)]
-    pub(super) path: String,
-    #[serde(default)]
-    pub(super) glob: String,
-    #[serde(default)]
-    pub(super) ignore_case: bool,
-}
+use super::Finished;
+use crate::{
+    args::{self, Read, Repair, Schema},
+    wire::ToolSpec,
+};
 
 /// Why a call cannot be carried out. The message is for the model.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum Problem {
-    #[error("there is no tool `{name}`; the tools are shell, read, write, edit, ls and grep")]
-    NoSuchTool { name: String },
-    #[error("the arguments are not valid JSON ({why})")]
-    NotJson { why: String },
-    #[error("the arguments do not fit the tool's schema: {why}")]
-    Schema { why: String },
-    #[error("`command` is empty")]
-    NoCommand,
-    #[error("`timeout_ms` is {asked}; it can be 1 to {max}")]
-    Timeout { asked: u64, max: u64 },
+    #[error("there is no tool `{name}`; the tools are {}", known.join(", "))]
+    NoSuchTool {
+        name: String,
+        known: Vec<Cow<'static, str>>,
+    },
+    #[error(transparent)]
+    Args(args::Problem),
 }
 
-/// Longest time-out of a command in the foreground; longer work belongs in the background.
-pub(super) const TIMEOUT_MAX_MS: u64 = 600_000;
+/// Compiled schemas by the tool's name, made when a tool is first called.
+#[derive(Debug, Default)]
+pub(super) struct Schemas(Mutex<HashMap<String, Compiled>>);
 
-pub(super) fn parse(name: &str, args_json: &str) -> Result<Args, Problem> {
-    let args = match name {
-        "shell" => Args::Shell(of_schema(args_json)?),
-        "read" => Args::Read(of_schema(args_json)?),
-        "write" => Args::Write(of_schema(args_json)?),
-        "edit" => Args::Edit(of_schema(args_json)?),
-        "ls" => Args::Ls(of_schema(args_json)?),
-        "grep" => Args::Grep(of_schema(args_json)?),
-        _ => {
-            let name = name.chars().filter(|c| !c.is_control()).take(60).collect();
-            return Err(Problem::NoSuchTool { name });
+#[derive(Debug)]
+struct Compiled {
+    /// What it was made of: a server may change its tools.
+    parameters: Value,
+    schema: Arc<Schema>,
+}
+
+impl Schemas {
+    /// Reads the arguments of a call. `is_cut`: the reply reached its length limit.
+    pub(super) fn read(
+        &self,
+        spec: &ToolSpec,
+        args_json: &str,
+        is_cut: bool,
+    ) -> Result<Read, Problem> {
+        args::read(&self.schema(spec), args_json, is_cut).map_err(Problem::Args)
+    }
+
+    fn schema(&self, spec: &ToolSpec) -> Arc<Schema> {
+        let mut compiled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled.get(&*spec.name)
+            && known.parameters == spec.parameters
+        {
+            return Arc::clone(&known.schema);
         }
-    };
-    match &args {
-        Args::Shell(shell) if shell.command.trim().is_empty() => Err(Problem::NoCommand),
-        Args::Shell(Shell {
-            timeout_ms: Some(asked),
-            ..
-        }) if !(1..=TIMEOUT_MAX_MS).contains(asked) => Err(Problem::Timeout {
-            asked: *asked,
-            max: TIMEOUT_MAX_MS,
-        }),
-        _ => Ok(args),
+        // The tests see to it that ours compile, and the catalogue that those of servers do.
+        let schema = Schema::new(&spec.parameters).or_else(|bad| {
+            tracing::error!(tool = &*spec.name, %bad, "schema not usable");
+            Schema::new(&json!({ "type": "object" }))
+        });
+        let schema = Arc::new(schema.expect("this one is a schema"));
+        let known = Compiled {
+            parameters: spec.parameters.clone(),
+            schema: Arc::clone(&schema),
+        };
+        compiled.insert(spec.name.clone().into_owned(), known);
+        schema
     }
 }
 
-fn of_schema<T: DeserializeOwned>(args_json: &str) -> Result<T, Problem> {
-    let text = if args_json.trim().is_empty() {
-        "{}"
-    } else {
-        args_json
-    };
-    serde_json::from_str(text).map_err(|error| {
-        let why = error.to_string();
-        if error.is_data() {
-            Problem::Schema { why }
-        } else {
-            Problem::NotJson { why }
+impl Finished {
+    /// Says with the result what was repaired before the tool ran.
+    pub(super) fn repaired(mut self, repairs: &[Repair]) -> Self {
+        if !repairs.is_empty() {
+            let said: Vec<String> = repairs.iter().map(Repair::to_string).collect();
+            let said = said.join("; ");
+            self.content = format!("[your arguments were repaired: {said}]\n{}", self.content);
         }
+        self
+    }
+}
+
+/// Arguments as the tool's own type; what the call ends with if they are not.
+pub(crate) fn typed<T: DeserializeOwned>(args: Value) -> Result<T, Finished> {
+    serde_json::from_value(args).map_err(|error| {
+        let faults = vec![error.to_string()];
+        let problem = args::Problem::Schema { faults };
+        Finished::error(format!("nothing was run: {problem}"))
     })
 }
 
@@ -132,26 +96,35 @@ fn of_schema<T: DeserializeOwned>(args_json: &str) -> Result<T, Problem> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_does_not_fit_is_said_for_a_model() {
-        let text = |name: &str, args: &str| parse(name, args).expect_err("a problem").to_string();
-        assert!(text("bash", "{}").contains("no tool `bash`"));
-        assert!(text("shell", "{\"command\": \"ls").contains("not valid JSON"));
-        assert!(text("shell", "{\"command\": 1}").contains("expected a string"));
-        assert!(text("shell", "{\"command\":\"x\",\"cwd\":\"/\"}").contains("unknown field `cwd`"));
-        assert!(text("shell", "{}").contains("missing field `command`"));
-        assert!(text("shell", "{\"command\":\" \"}").contains("empty"));
-        assert!(text("shell", "{\"command\":\"x\",\"timeout_ms\":700000}").contains("600000"));
-        assert!(text("read", "[]").contains("schema"));
+    fn spec(kind: &str) -> ToolSpec {
+        ToolSpec {
+            name: "ls".into(),
+            description: "".into(),
+            parameters: json!({ "type": "object", "properties": { "path": { "type": kind } } }),
+        }
     }
 
     #[test]
-    fn an_empty_text_is_no_arguments() {
+    fn a_schema_that_changes_is_compiled_anew() {
+        let schemas = Schemas::default();
+        let args = "{\"path\": 5}";
+        schemas
+            .read(&spec("string"), args, false)
+            .expect_err("a number");
+        schemas
+            .read(&spec("integer"), args, false)
+            .expect("a number");
+        assert_eq!(schemas.0.lock().expect("a lock").len(), 1);
+    }
+
+    #[test]
+    fn what_was_repaired_is_said_and_nothing_else() {
+        assert_eq!(Finished::ok("x").repaired(&[]).content, "x");
+        let said = Finished::ok("x").repaired(&[Repair::Fence, Repair::TrailingComma]);
         assert_eq!(
-            parse("ls", "").expect("args"),
-            Args::Ls(Ls {
-                path: String::new()
-            })
+            said.content,
+            "[your arguments were repaired: a code fence around them was taken off; \
+             a trailing comma was taken out]\nx"
         );
     }
 }

@@ -2,29 +2,126 @@
 
 use std::time::Duration;
 
-use cocoonbox_commands::agent::ToolCall;
+use async_trait::async_trait;
 use cocoonbox_proto::log::v1::{
     ExecExited, OutputSummary, agent_tool_finished::Outcome, exec_exited::Reason,
 };
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Finished, args::Shell};
-use crate::exec::{Ending, Execs, Live, Spec, StartError};
+use super::{
+    Context, Finished, Tool,
+    args::typed,
+    schema::{flag, number, object, text},
+    terminal::plain,
+};
+use crate::{
+    exec::{Ending, Execs, Live, Spec, StartError},
+    wire::ToolSpec,
+};
 
 /// Time-out where the model says nothing.
 const TIMEOUT_DEFAULT_MS: u64 = 120_000;
+/// Longest time-out of a command in the foreground; longer work belongs in the background.
+const TIMEOUT_MAX_MS: u64 = 600_000;
 /// How long a command in the background is listened to for what it says first.
 const FIRST_OUTPUT_MAX: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(
+/// `shell`.
+pub(crate) struct ShellTool {
+    execs: Execs,
+    spec: ToolSpec,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shell {
+    command: String,
+    timeout_ms: Option<u64>,
+    #[serde(default)]
+    background: bool,
+}
+
+impl ShellTool {
+    pub(crate) fn new(execs: Execs) -> Self {
+        let description = "Runs a command with bash in /workspace as the user of this box. Returns \
+            the exit code and what was written to both outputs, the middle left out where it is \
+            long. There is no terminal and no input. A command that does not end by itself (a \
+            server, a watcher) belongs in the background: that returns at once, the command goes \
+            on, and its output is recorded for the user; redirect it to a file to look at it \
+            yourself.";
+        let timeout = "Kills the command and everything it started. Default 120000; in the \
+            background none.";
+        let spec = ToolSpec {
+            name: "shell".into(),
+            description: description.into(),
+            parameters: object(
+                json!({
+                    "command": text("A bash command line."),
+                    "timeout_ms": number(timeout, 1, TIMEOUT_MAX_MS),
+                    "background": flag("Return at once and let it run."),
+                }),
+                &["command"],
+            ),
+        };
+        Self { execs, spec }
+    }
+}
+
+#[async_trait]
+impl Tool for ShellTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn stops(&self) -> bool {
+        true
+    }
+
+    async fn run(
+        &self,
+        context: &Context<'_>,
+        args: Value,
+        cancel: &CancellationToken,
+    ) -> Option<Finished> {
+        match parse(args) {
+            Ok(args) => run(&self.execs, context, args, cancel).await,
+            Err(finished) => Some(finished),
+        }
+    }
+
+    async fn recover(&self, context: &Context<'_>, args: Value) -> Option<Finished> {
+        match parse(args) {
+            Ok(_) => recover(&self.execs, context).await,
+            // It cannot have run.
+            Err(finished) => Some(finished),
+        }
+    }
+}
+
+fn parse(args: Value) -> Result<Shell, Finished> {
+    let shell: Shell = typed(args)?;
+    if shell.command.trim().is_empty() {
+        return Err(Finished::error("nothing was run: `command` is empty"));
+    }
+    match shell.timeout_ms {
+        Some(asked) if !(1..=TIMEOUT_MAX_MS).contains(&asked) => Err(Finished::error(format!(
+            "nothing was run: `timeout_ms` is {asked}; it can be 1 to {TIMEOUT_MAX_MS}"
+        ))),
+        _ => Ok(shell),
+    }
+}
+
+async fn run(
     execs: &Execs,
-    agent_id: &str,
-    call: &ToolCall,
+    context: &Context<'_>,
     args: Shell,
     cancel: &CancellationToken,
 ) -> Option<Finished> {
-    let exec_id = exec_id(agent_id, &call.tool_call_id);
+    let call = context.call;
+    let exec_id = exec_id(context);
     let timeout_ms = match args.timeout_ms {
         Some(ms) => ms,
         None if args.background => 0,
@@ -44,7 +141,7 @@ pub(super) async fn run(
         Ok(Some(live)) => foreground(live, cancel).await?,
         Ok(None) => Finished::new(
             Outcome::Interrupted,
-            "this command ran before, and what it said then is not known here".to_owned(),
+            "this command ran before, and what it said then is not known here",
         ),
         Err(StartError::Stopping) => return None,
         Err(StartError::Journal(error)) => {
@@ -60,8 +157,8 @@ pub(super) async fn run(
 }
 
 /// What the log knows of a command that an earlier process ran.
-pub(super) async fn recover(execs: &Execs, agent_id: &str, call: &ToolCall) -> Option<Finished> {
-    let exec_id = exec_id(agent_id, &call.tool_call_id);
+async fn recover(execs: &Execs, context: &Context<'_>) -> Option<Finished> {
+    let exec_id = exec_id(context);
     let state = match execs.state(&exec_id).await {
         Ok(state) => state,
         Err(error) => {
@@ -73,8 +170,7 @@ pub(super) async fn recover(execs: &Execs, agent_id: &str, call: &ToolCall) -> O
         // An exec is in the log before its process is there.
         return Some(Finished::error(
             "nothing was run: the agent was restarted before it began. Call it again if it is still \
-             wanted."
-                .to_owned(),
+             wanted.",
         ));
     };
     let exited = state
@@ -180,7 +276,8 @@ fn finished(ending: &Ending) -> Option<Finished> {
     if !detail.is_empty() {
         head = format!("{head} ({detail})");
     }
-    let said = &ending.merged;
+    // Colours and bars are for people; the log has them.
+    let said = plain(&ending.merged);
     let text = if said.is_empty() {
         format!("{head}\n[no output]")
     } else {
@@ -190,10 +287,10 @@ fn finished(ending: &Ending) -> Option<Finished> {
 }
 
 /// The same call is the same exec, in whatever process it is made.
-fn exec_id(agent_id: &str, tool_call_id: &str) -> String {
+fn exec_id(context: &Context<'_>) -> String {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(agent_id.as_bytes());
+    hasher.update(context.agent_id.as_bytes());
     hasher.update(&[0]);
-    hasher.update(tool_call_id.as_bytes());
+    hasher.update(context.call.tool_call_id.as_bytes());
     format!("tool-{}", hex::encode(&hasher.finalize().as_bytes()[..8]))
 }

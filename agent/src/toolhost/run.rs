@@ -7,7 +7,6 @@ use cocoonbox_proto::toolhost::v1::{
 };
 use tokio::{
     io::AsyncWriteExt,
-    net::unix::pipe::Sender,
     sync::mpsc,
     task::JoinSet,
     time::{Instant, sleep_until},
@@ -17,15 +16,20 @@ use tonic::{Status, Streaming};
 
 use super::{
     runner::{Error, Report, Run, Runner},
-    stdio::{Output, pump},
+    stdio::{Input, Output, pump},
+    terminal::Terminal,
 };
 use crate::supervise::word::Word;
 
 /// Frames of input waiting for the command to read them.
 const STDIN_FRAMES_MAX: usize = 2;
 
+/// Frames that wait to be typed. What comes on top of them is lost, as at any terminal whose program
+/// does not read; otherwise it would hold up the signals behind it.
+const TYPED_FRAMES_MAX: usize = 64;
+
 /// "No time-out": further away than any box lives.
-const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+const NEVER: Duration = Duration::from_hours(24 * 3650);
 
 pub(crate) type Out = mpsc::Sender<Result<RunOutput, Status>>;
 
@@ -56,27 +60,29 @@ pub(crate) async fn run(
     send(&out, Frame::Started(run.pid)).await;
     let exited = CancellationToken::new();
     let mut pumps = JoinSet::new();
-    let mut stdin = None;
+    let mut theirs = Theirs::default();
     if let Some(ends) = run.ends.take() {
-        pumps.spawn(pump(
-            ends.stdout,
-            Output::Stdout,
-            out.clone(),
-            exited.clone(),
-        ));
-        pumps.spawn(pump(
-            ends.stderr,
-            Output::Stderr,
-            out.clone(),
-            exited.clone(),
-        ));
-        stdin = ends.stdin.map(|pipe| {
-            let (sender, receiver) = mpsc::channel(STDIN_FRAMES_MAX);
+        let outputs = [
+            (Some(ends.stdout), Output::Stdout),
+            (ends.stderr, Output::Stderr),
+        ];
+        for (from, output) in outputs {
+            if let Some(from) = from {
+                pumps.spawn(pump(from, output, out.clone(), exited.clone()));
+            }
+        }
+        theirs.stdin = ends.stdin.map(|pipe| {
+            let frames_max = match ends.terminal {
+                Some(_) => TYPED_FRAMES_MAX,
+                None => STDIN_FRAMES_MAX,
+            };
+            let (sender, receiver) = mpsc::channel(frames_max);
             pumps.spawn(feed(pipe, receiver, exited.clone()));
             sender
         });
+        theirs.terminal = ends.terminal;
     }
-    let ending = watch(&mut run, input, stdin, &out, deadline).await;
+    let ending = watch(&mut run, input, theirs, &out, deadline).await;
     exited.cancel();
     let Run {
         mut control,
@@ -126,10 +132,53 @@ enum Ending {
     CallerGone,
 }
 
+/// Where the caller's frames go.
+#[derive(Default)]
+struct Theirs {
+    stdin: Option<mpsc::Sender<Vec<u8>>>,
+    terminal: Option<Terminal>,
+}
+
+impl Theirs {
+    /// Gives a frame to the command. A signal that is for its supervisor is given back.
+    async fn take(&mut self, frame: run_input::Frame) -> Option<i32> {
+        match (frame, &self.terminal) {
+            (run_input::Frame::Stdin(bytes), Some(_)) => {
+                if let Some(typed) = &self.stdin {
+                    typed.try_send(bytes).ok();
+                }
+            }
+            (run_input::Frame::Stdin(bytes), None) => {
+                if let Some(pipe) = &self.stdin
+                    && pipe.send(bytes).await.is_err()
+                {
+                    self.stdin = None;
+                }
+            }
+            (run_input::Frame::StdinEof(_), None) => self.stdin = None,
+            (run_input::Frame::Signal(number), terminal) => {
+                let reached = terminal.as_ref().is_some_and(|it| it.signal(number));
+                return (!reached).then_some(number);
+            }
+            (run_input::Frame::Resize(size), Some(terminal)) => {
+                // A terminal that is gone has no size.
+                terminal.resize(size).ok();
+            }
+            (
+                run_input::Frame::Start(_)
+                | run_input::Frame::StdinEof(_)
+                | run_input::Frame::Resize(_),
+                _,
+            ) => {}
+        }
+        None
+    }
+}
+
 async fn watch(
     run: &mut Run,
     mut input: Streaming<RunInput>,
-    mut stdin: Option<mpsc::Sender<Vec<u8>>>,
+    mut theirs: Theirs,
     out: &Out,
     deadline: Instant,
 ) -> Ending {
@@ -137,25 +186,14 @@ async fn watch(
     let (forward, mut heard) = mpsc::channel(1);
     let reading = async {
         while let Ok(Some(RunInput { frame: Some(frame) })) = input.message().await {
-            match frame {
-                run_input::Frame::Stdin(bytes) => {
-                    if let Some(pipe) = &stdin
-                        && pipe.send(bytes).await.is_err()
-                    {
-                        stdin = None;
-                    }
-                }
-                run_input::Frame::StdinEof(_) => stdin = None,
-                run_input::Frame::Signal(number) => {
-                    if forward.send(number).await.is_err() {
-                        return;
-                    }
-                }
-                run_input::Frame::Start(_) => {}
+            if let Some(number) = theirs.take(frame).await
+                && forward.send(number).await.is_err()
+            {
+                return;
             }
         }
         // A half-closed call is the end of the input, not of the command.
-        drop(stdin.take());
+        drop(theirs.stdin.take());
         std::future::pending::<()>().await;
     };
     tokio::pin!(reading);
@@ -178,7 +216,7 @@ async fn gone(report: Report, control: super::runner::Control) {
     drop(control);
 }
 
-async fn feed(mut pipe: Sender, mut frames: mpsc::Receiver<Vec<u8>>, exited: CancellationToken) {
+async fn feed(mut pipe: Input, mut frames: mpsc::Receiver<Vec<u8>>, exited: CancellationToken) {
     loop {
         tokio::select! {
             () = exited.cancelled() => return,

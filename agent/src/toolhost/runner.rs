@@ -14,6 +14,7 @@ use tokio::{
 };
 
 use super::{
+    convert::Converter,
     stdio::{self, Ends},
     strays::Strays,
 };
@@ -68,6 +69,11 @@ impl Runner {
         }
     }
 
+    /// Returns what converts with the same binary.
+    pub(crate) fn converter(&self) -> Converter {
+        Converter::new(self.program.clone(), Arc::clone(&self.strays))
+    }
+
     /// Starts a command; its environment is complete.
     pub(crate) async fn start(&self, start: &RunStart) -> Result<Run, Error> {
         let bytes = start.encode_to_vec();
@@ -76,7 +82,7 @@ impl Runner {
                 "arguments and environment are longer than the system takes; use a file".into(),
             ));
         }
-        let (ends, its_stdio) = stdio::open(start.stdin).map_err(Error::Supervisor)?;
+        let (ends, its_stdio) = stdio::open(start).map_err(Error::Supervisor)?;
         let (ours, its) = UnixStream::pair().map_err(Error::Supervisor)?;
         let (supervisor, pid) = self.spawn(its).map_err(Error::Supervisor)?;
         let (socket, mut control) = ours.into_split();

@@ -1,6 +1,7 @@
 //! The toolhost's gRPC server.
 
 use std::{
+    collections::{BTreeMap, HashMap},
     io,
     os::unix::net::UnixListener as StdListener,
     path::{Path, PathBuf},
@@ -11,8 +12,8 @@ use std::{
 
 use async_trait::async_trait;
 use cocoonbox_proto::toolhost::v1::{
-    EditRequest, FileResponse, GrepRequest, LsRequest, ReadRequest, RunInput, RunOutput,
-    WriteRequest, run_input,
+    EditRequest, FetchRequest, FileResponse, GlobRequest, GrepRequest, GuidanceRequest,
+    GuidanceResponse, LsRequest, ReadRequest, RunInput, RunOutput, WriteRequest, run_input,
     toolhost_server::{Toolhost, ToolhostServer},
 };
 use futures::{Stream, StreamExt};
@@ -27,7 +28,8 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use super::{
     environment::environment,
-    files::{self, Roots},
+    fetch::Fetcher,
+    files::{self, Answer, Files, Roots},
     peer::Peers,
     run,
     runner::Runner,
@@ -37,7 +39,7 @@ use super::{
 const RUNS_MAX: usize = 256;
 
 /// How long a command waits for its turn before its caller is told that the box is busy.
-const TURN_MAX: Duration = Duration::from_secs(60);
+const TURN_MAX: Duration = Duration::from_mins(1);
 
 /// Frames of output that wait for the caller; more would only be memory.
 const OUT_FRAMES_MAX: usize = 2;
@@ -55,13 +57,20 @@ pub struct Config {
     pub peers: Peers,
     /// The binary that supervises commands: this one.
     pub supervisor: PathBuf,
+    /// URL of the proxy through which everything outside is reached.
+    pub door: String,
+    /// What commands see besides the usual: where the desktop is.
+    pub environment: BTreeMap<String, String>,
 }
 
 struct Host {
-    roots: Arc<Roots>,
+    files: Arc<Files>,
+    fetcher: Fetcher,
+    door: String,
+    environment: BTreeMap<String, String>,
     runner: Runner,
     runs: Arc<Semaphore>,
-    files: Arc<Semaphore>,
+    file_calls: Arc<Semaphore>,
     tasks: TaskTracker,
 }
 
@@ -72,11 +81,15 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
     let tasks = TaskTracker::new();
+    let runner = Runner::new(config.supervisor);
     let host = Host {
-        roots: Arc::new(config.roots),
-        runner: Runner::new(config.supervisor),
+        files: Arc::new(Files::new(config.roots, runner.converter())),
+        fetcher: Fetcher::new(config.door.clone(), runner.converter()),
+        door: config.door,
+        environment: config.environment,
+        runner,
         runs: Arc::new(Semaphore::new(RUNS_MAX)),
-        files: Arc::new(Semaphore::new(FILE_CALLS_MAX)),
+        file_calls: Arc::new(Semaphore::new(FILE_CALLS_MAX)),
         tasks: tasks.clone(),
     };
     let incoming = match incoming(listener) {
@@ -109,26 +122,34 @@ fn incoming(listener: StdListener) -> io::Result<UnixListenerStream> {
 
 impl Host {
     /// Runs file work off the runtime, a few at a time.
-    async fn file_work(
+    async fn file_work<A: Into<Answer>>(
         &self,
-        work: impl FnOnce(&Roots) -> Result<String, files::Refusal> + Send + 'static,
+        work: impl FnOnce(&Files) -> Result<A, files::Refusal> + Send + 'static,
     ) -> Result<Response<FileResponse>, Status> {
-        let permit = Arc::clone(&self.files).acquire_owned().await;
-        let roots = Arc::clone(&self.roots);
+        let permit = Arc::clone(&self.file_calls).acquire_owned().await;
+        let files = Arc::clone(&self.files);
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            work(&roots)
+            work(&files).map(Into::into)
         })
         .await
         .map_err(|_| Status::internal("the file tool panicked"))?;
-        Ok(Response::new(match done {
-            Ok(text) => FileResponse { ok: true, text },
-            Err(refusal) => FileResponse {
-                ok: false,
-                text: refusal.to_string(),
-            },
-        }))
+        Ok(response(done))
     }
+}
+
+fn response(done: Result<Answer, impl std::fmt::Display>) -> Response<FileResponse> {
+    Response::new(match done {
+        Ok(Answer { text, picture }) => FileResponse {
+            ok: true,
+            text,
+            picture,
+        },
+        Err(refusal) => FileResponse {
+            text: refusal.to_string(),
+            ..FileResponse::default()
+        },
+    })
 }
 
 #[async_trait]
@@ -149,9 +170,12 @@ impl Toolhost for Host {
             .map_err(|_| Status::resource_exhausted("too many commands run in this box"))?
             .map_err(|_| Status::unavailable("the toolhost stops"))?;
         // Relative to the workspace, which is also where an empty one leads.
-        let cwd = Path::new(self.roots.workspace()).join(&start.cwd);
+        let roots = &self.files.roots;
+        let cwd = Path::new(roots.workspace()).join(&start.cwd);
         start.cwd = cwd.to_string_lossy().into_owned();
-        start.env = environment(self.roots.home(), std::mem::take(&mut start.env));
+        let mut over: HashMap<_, _> = self.environment.clone().into_iter().collect();
+        over.extend(std::mem::take(&mut start.env));
+        start.env = environment(roots.home(), &self.door, start.tty.is_some(), over);
         let (out, frames) = mpsc::channel(OUT_FRAMES_MAX);
         let runner = self.runner.clone();
         let reapers = self.tasks.clone();
@@ -164,7 +188,7 @@ impl Toolhost for Host {
 
     async fn read(&self, request: Request<ReadRequest>) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::read(roots, &request))
+        self.file_work(move |files| files::read(files, &request))
             .await
     }
 
@@ -173,25 +197,49 @@ impl Toolhost for Host {
         request: Request<WriteRequest>,
     ) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::write(roots, &request))
+        self.file_work(move |files| files::write(files, &request))
             .await
     }
 
     async fn edit(&self, request: Request<EditRequest>) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::edit(roots, &request))
+        self.file_work(move |files| files::edit(files, &request))
             .await
     }
 
     async fn ls(&self, request: Request<LsRequest>) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::ls(roots, &request))
+        self.file_work(move |files| files::ls(files, &request))
             .await
+    }
+
+    async fn guidance(
+        &self,
+        _: Request<GuidanceRequest>,
+    ) -> Result<Response<GuidanceResponse>, Status> {
+        let _permit = Arc::clone(&self.file_calls).acquire_owned().await;
+        let files = Arc::clone(&self.files);
+        let found = tokio::task::spawn_blocking(move || files::guidance(&files.roots)).await;
+        let found = found.map_err(|_| Status::internal("reading guidance panicked"))?;
+        Ok(Response::new(found))
     }
 
     async fn grep(&self, request: Request<GrepRequest>) -> Result<Response<FileResponse>, Status> {
         let request = request.into_inner();
-        self.file_work(move |roots| files::grep(roots, &request))
+        self.file_work(move |files| files::grep(files, &request))
             .await
+    }
+
+    async fn glob(&self, request: Request<GlobRequest>) -> Result<Response<FileResponse>, Status> {
+        let request = request.into_inner();
+        self.file_work(move |files| files::glob(files, &request))
+            .await
+    }
+
+    async fn fetch(
+        &self,
+        request: Request<FetchRequest>,
+    ) -> Result<Response<FileResponse>, Status> {
+        Ok(response(self.fetcher.fetch(request.into_inner()).await))
     }
 }

@@ -3,10 +3,10 @@
 use std::{fs::OpenOptions, io, os::fd::OwnedFd, time::Duration};
 
 use bytes::BytesMut;
-use cocoonbox_proto::toolhost::v1::{RunOutput, run_output::Frame};
+use cocoonbox_proto::toolhost::v1::{RunOutput, RunStart, run_output::Frame};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::{
-    io::AsyncReadExt,
+    io::{AsyncRead, AsyncReadExt, AsyncWrite},
     net::unix::pipe::{Receiver, Sender},
     sync::mpsc,
     time::timeout,
@@ -14,6 +14,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
+use super::terminal::Terminal;
 use crate::supervise::word::Stdio;
 
 /// Bytes of output in one frame. With two frames in the queue a command holds 100 KiB here at most.
@@ -26,11 +27,16 @@ const DRAIN_IDLE: Duration = Duration::from_millis(200);
 /// And how much of it is taken: what the command itself wrote fits in a pipe's 64 KiB.
 const DRAIN_BYTES_MAX: usize = 128 * 1024;
 
+pub(crate) type Input = Box<dyn AsyncWrite + Send + Unpin>;
+pub(crate) type Outlet = Box<dyn AsyncRead + Send + Unpin>;
+
 /// Our ends.
 pub(crate) struct Ends {
-    pub(crate) stdin: Option<Sender>,
-    pub(crate) stdout: Receiver,
-    pub(crate) stderr: Receiver,
+    pub(crate) stdin: Option<Input>,
+    pub(crate) stdout: Outlet,
+    /// `None`: a terminal has one output.
+    pub(crate) stderr: Option<Outlet>,
+    pub(crate) terminal: Option<Terminal>,
 }
 
 /// Which of the two outputs.
@@ -40,13 +46,24 @@ pub(crate) enum Output {
     Stderr,
 }
 
-/// Makes the pipes of a command: our ends and its.
-pub(crate) fn open(stdin: bool) -> io::Result<(Ends, Stdio)> {
+/// Makes what a command reads and writes: our ends and its.
+pub(crate) fn open(start: &RunStart) -> io::Result<(Ends, Stdio)> {
+    if let Some(size) = start.tty {
+        let (terminal, its) = Terminal::open(size)?;
+        let ends = Ends {
+            stdin: Some(Box::new(terminal.clone())),
+            stdout: Box::new(terminal.clone()),
+            stderr: None,
+            terminal: Some(terminal),
+        };
+        return Ok((ends, its));
+    }
     let (stdout, its_stdout) = pipe_with(PipeFlags::CLOEXEC)?;
     let (stderr, its_stderr) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (stdin, its_stdin) = if stdin {
+    let (stdin, its_stdin) = if start.stdin {
         let (its_stdin, stdin) = pipe_with(PipeFlags::CLOEXEC)?;
-        (Some(Sender::from_owned_fd(stdin)?), its_stdin)
+        let stdin: Input = Box::new(Sender::from_owned_fd(stdin)?);
+        (Some(stdin), its_stdin)
     } else {
         (
             None,
@@ -55,8 +72,9 @@ pub(crate) fn open(stdin: bool) -> io::Result<(Ends, Stdio)> {
     };
     let ends = Ends {
         stdin,
-        stdout: Receiver::from_owned_fd(stdout)?,
-        stderr: Receiver::from_owned_fd(stderr)?,
+        stdout: Box::new(Receiver::from_owned_fd(stdout)?),
+        stderr: Some(Box::new(Receiver::from_owned_fd(stderr)?)),
+        terminal: None,
     };
     Ok((ends, [its_stdin, its_stdout, its_stderr]))
 }
@@ -64,7 +82,7 @@ pub(crate) fn open(stdin: bool) -> io::Result<(Ends, Stdio)> {
 /// Passes output on until its end, or until nothing more comes once the command has `exited`. Waits
 /// for the caller, so that a slow caller slows the command down and memory stays flat.
 pub(crate) async fn pump(
-    mut from: Receiver,
+    mut from: Outlet,
     output: Output,
     out: mpsc::Sender<Result<RunOutput, Status>>,
     exited: CancellationToken,

@@ -1,44 +1,40 @@
 //! Which agents there are, and what can be asked of them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use cocoonbox_commands::agent::{Command, Life, Next, Rejection, State};
-use cocoonbox_events::{CommandId, Fold, OffsetKey, StreamName};
-use cocoonbox_proto::log::v1::{Actor, ApprovalPolicy, Effect, ModelChoice};
-use tokio::sync::Notify;
+use cocoonbox_events::{
+    AgentEvent, CommandId, Fold, OffsetKey, Payload, StreamName, limits::PAGE_EVENTS_MAX,
+};
+use cocoonbox_proto::log::v1::{Actor, AgentCreated, AgentTurnEnded, Effect};
+use futures::future::join_all;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::turn_loop::{Shared, TurnLoop};
+use super::{
+    roster::{Ring, Roster},
+    turn_loop::{Shared, TurnLoop},
+};
 use crate::{
+    blobs::Blobs,
+    exec::Toolhost,
     journal::{self, Journal},
-    tool::{Tools, specs},
+    tool::{Asker, Tools},
     wire::Door,
 };
 
 /// The agent that is there without being made.
 pub(crate) const MAIN: &str = "main";
-/// Agents in one box. Each may hold a conversation in memory.
-const AGENTS_MAX: usize = 64;
+/// Agents in one box, subagents and those of the past included. An agent that rests costs its name.
+const AGENTS_MAX: usize = 16_384;
+
+/// Events behind the end of a turn that are looked through for it: what people set meanwhile.
+const ENDING_EVENTS_MAX: u64 = 100;
 
 /// Every agent of the box.
 #[derive(Clone)]
 pub(crate) struct Agents {
     shared: Arc<Shared>,
-    /// Agents that exist, with the bell of their loop if it runs.
-    known: Arc<Mutex<HashMap<String, Option<Arc<Notify>>>>>,
     tasks: TaskTracker,
-}
-
-/// What a new agent is to be.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) name: String,
-    pub(crate) model: ModelChoice,
-    pub(crate) approval: ApprovalPolicy,
-    pub(crate) steps_max: u32,
 }
 
 /// What an agent is at an offset.
@@ -58,31 +54,41 @@ pub(crate) enum Fault {
     Journal(#[from] journal::Error<Rejection>),
 }
 
+impl Fault {
+    /// Whether the process is ending and nothing is written any more.
+    pub(crate) fn is_ending(&self) -> bool {
+        matches!(self, Self::Journal(journal::Error::Closed))
+    }
+}
+
 impl Agents {
     pub(crate) fn new(
         journal: Journal,
         tools: Tools,
+        toolhost: Toolhost,
         door: Door,
         box_id: &str,
         stop: CancellationToken,
     ) -> Self {
         let shared = Shared {
+            blobs: Blobs::new(journal.clone()),
             journal,
             tools,
-            specs: specs(),
+            toolhost,
             door,
+            roster: Roster::new(),
             box_id: box_id.to_owned(),
             stop,
         };
         Self {
             shared: Arc::new(shared),
-            known: Arc::default(),
             tasks: TaskTracker::new(),
         }
     }
 
-    /// Takes up an agent that the log has, and its turn if it is in one.
-    pub(crate) async fn resume(&self, agent_id: &str) -> Result<(), Fault> {
+    /// Takes up an agent that the log has, and says whether it has something to do. It does nothing before
+    /// [`Self::wake`]: agents start each other, and none may do so before all are taken up.
+    pub(crate) async fn resume(&self, agent_id: &str) -> Result<bool, Fault> {
         let mut fold = self.folded(agent_id).await?;
         let actor = self.shared.journal.own_actor();
         if fold.state.turn.is_some() {
@@ -101,11 +107,8 @@ impl Agents {
                 .await?;
         }
         let has_work = fold.state.next() != Next::Idle;
-        self.known().insert(agent_id.to_owned(), None);
-        if has_work {
-            self.wake(agent_id);
-        }
-        Ok(())
+        self.shared.roster.add(agent_id);
+        Ok(has_work)
     }
 
     /// Results of tools that an earlier process was running and that the log knows the end of. What is
@@ -114,46 +117,44 @@ impl Agents {
         let Next::RunTools(calls) = state.next() else {
             return Vec::new();
         };
+        let asker = Asker::of(state);
         let mut results = Vec::new();
         for call in calls
             .into_iter()
             .filter(|call| call.effect != Effect::ReadOnly)
         {
-            if let Some(finished) = self.shared.tools.recover(&state.agent_id, &call).await {
+            if let Some(finished) = self
+                .shared
+                .tools
+                .recover(&state.agent_id, asker, &call)
+                .await
+            {
                 results.push(finished.report(call.tool_call_id));
             }
         }
         results
     }
 
+    /// Makes an agent. The same id is one agent.
     pub(crate) async fn create(
         &self,
-        agent_id: &str,
-        settings: Settings,
+        agent: AgentCreated,
         actor: Actor,
     ) -> Result<AgentState, Fault> {
-        let is_full = {
-            let known = self.known();
-            !known.contains_key(agent_id) && known.len() >= AGENTS_MAX
-        };
-        if is_full {
+        let agent_id = agent.agent_id.clone();
+        let roster = &self.shared.roster;
+        if !roster.has(&agent_id) && roster.count() >= AGENTS_MAX {
             return Err(Fault::TooMany);
         }
-        let mut fold = self.folded(agent_id).await?;
-        let command = Command::Create {
-            agent_id: agent_id.to_owned(),
-            name: settings.name,
-            model: settings.model,
-            approval: settings.approval,
-            steps_max: settings.steps_max,
-        };
+        let mut fold = self.folded(&agent_id).await?;
+        let command = Command::Create(Box::new(agent));
         let journal = &self.shared.journal;
         let id = CommandId::derive(agent_id.as_bytes(), "create");
         let asked = agent_id.as_bytes();
         let done = journal
             .execute_once(&mut fold, &command, actor, id, asked)
             .await?;
-        self.known().entry(agent_id.to_owned()).or_insert(None);
+        self.shared.roster.add(&agent_id);
         Ok(AgentState {
             state: fold.state,
             key: done.key,
@@ -162,7 +163,7 @@ impl Agents {
 
     /// Whether the agent was ever made.
     pub(crate) fn exists(&self, agent_id: &str) -> bool {
-        self.known().contains_key(agent_id)
+        self.shared.roster.has(agent_id)
     }
 
     /// Executes a command of a person and wakes the loop.
@@ -187,9 +188,103 @@ impl Agents {
         Ok(done.key)
     }
 
+    /// Cancels an agent's turn, and those of its subagents that work. The agent would cancel these itself, but
+    /// only when its loop gets to it, and each way through a loop is a wait where the machine is busy.
+    pub(crate) async fn cancel(&self, agent_id: &str, actor: Actor) -> Result<(), Fault> {
+        // First: a subagent that had ended before it would be a result to go on with.
+        self.cancel_one(agent_id, actor.clone()).await?;
+        let working = self.shared.roster.working(&format!("{agent_id}."));
+        let cancels = working
+            .iter()
+            .map(|child| self.cancel_one(child, actor.clone()));
+        for told in join_all(cancels).await {
+            if let Err(fault) = told {
+                tracing::warn!(%fault, agent = agent_id, "subagent left to its agent to cancel");
+            }
+        }
+        Ok(())
+    }
+
+    async fn cancel_one(&self, agent_id: &str, actor: Actor) -> Result<(), Fault> {
+        let turn_id = self.draw();
+        let cancel = Command::Cancel { turn_id };
+        self.tell(agent_id, cancel, actor, None).await.map(drop)
+    }
+
+    /// Returns what an agent is.
+    pub(crate) async fn get(&self, agent_id: &str) -> Result<State, Fault> {
+        Ok(self.folded(agent_id).await?.state)
+    }
+
+    /// Returns the agents that work for this one, and those that did.
+    pub(crate) fn children(&self, agent_id: &str) -> Vec<String> {
+        let of = format!("{agent_id}.");
+        let mut ids = self.shared.roster.ids();
+        ids.retain(|id| id.starts_with(&of));
+        ids
+    }
+
+    /// Waits until an agent rests: no turn, and no prompt that waits for one.
+    pub(crate) async fn rested(&self, agent_id: &str) -> Result<State, Fault> {
+        let mut settled = self.shared.roster.settled();
+        let mut fold = self.fold(agent_id)?;
+        let store = self.shared.journal.store();
+        loop {
+            fold.refresh(&**store).await.map_err(journal::Error::Load)?;
+            if !fold.state.is_busy() {
+                return Ok(fold.state);
+            }
+            if settled.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Returns how an agent's last turn ended.
+    pub(crate) async fn ending(&self, agent_id: &str) -> Result<Option<AgentTurnEnded>, Fault> {
+        let fold = self.folded(agent_id).await?;
+        let after = fold.seq.saturating_sub(ENDING_EVENTS_MAX);
+        let store = self.shared.journal.store();
+        let page = store
+            .read_stream(
+                self.shared.journal.log(),
+                &fold.stream,
+                after,
+                PAGE_EVENTS_MAX,
+            )
+            .await;
+        let stream = fold.stream.clone();
+        let page = page.map_err(|source| {
+            journal::Error::Load(cocoonbox_events::LoadError::Read { stream, source })
+        })?;
+        let ended = page
+            .events
+            .iter()
+            .rev()
+            .find_map(|event| match event.payload() {
+                Ok(Some(Payload::Agent(AgentEvent::TurnEnded(ended)))) => Some(ended),
+                _ => None,
+            });
+        Ok(ended)
+    }
+
+    /// Draws an id.
+    pub(crate) fn draw(&self) -> String {
+        self.shared.journal.draw()
+    }
+
     pub(crate) async fn list(&self) -> Result<Vec<AgentState>, Fault> {
-        let mut ids: Vec<String> = self.known().keys().cloned().collect();
-        ids.sort();
+        self.states(self.shared.roster.ids()).await
+    }
+
+    /// Returns an agent, and those that work or worked for it.
+    pub(crate) async fn family(&self, agent_id: &str) -> Result<Vec<AgentState>, Fault> {
+        let mut ids = self.children(agent_id);
+        ids.push(agent_id.to_owned());
+        self.states(ids).await
+    }
+
+    async fn states(&self, ids: Vec<String>) -> Result<Vec<AgentState>, Fault> {
         let mut all = Vec::with_capacity(ids.len());
         for agent_id in ids {
             let fold = self.folded(&agent_id).await?;
@@ -214,24 +309,22 @@ impl Agents {
         self.tasks.wait().await;
     }
 
+    /// Rings every loop that runs, so that it looks at the log again.
+    pub(crate) fn wake_all(&self) {
+        self.shared.roster.ring_all();
+    }
+
     /// Rings an agent's loop, starting it if it does not run.
-    fn wake(&self, agent_id: &str) {
-        let mut known = self.known();
-        let Some(bell) = known.get_mut(agent_id) else {
+    pub(crate) fn wake(&self, agent_id: &str) {
+        let Ring::Start(bell) = self.shared.roster.ring(agent_id) else {
             return;
         };
-        if let Some(bell) = bell {
-            bell.notify_one();
-            return;
-        }
         let Ok(fold) = self.fold(agent_id) else {
             return;
         };
-        let wake = Arc::new(Notify::new());
-        *bell = Some(Arc::clone(&wake));
         let shared = Arc::clone(&self.shared);
         self.tasks
-            .spawn(TurnLoop::new(shared, agent_id.to_owned(), fold, wake).run());
+            .spawn(TurnLoop::new(shared, agent_id.to_owned(), fold, bell).run());
     }
 
     fn fold(&self, agent_id: &str) -> Result<Fold<State>, Fault> {
@@ -248,9 +341,5 @@ impl Agents {
         let store = self.shared.journal.store();
         fold.refresh(&**store).await.map_err(journal::Error::Load)?;
         Ok(fold)
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Option<Arc<Notify>>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,25 +1,31 @@
 //! One agent's loop.
 
+mod waits;
+
 use std::{sync::Arc, time::Duration};
 
-use cocoonbox_commands::agent::{Command, Next, Rejection, Stage, State, ToolCall};
-use cocoonbox_events::Fold;
-use cocoonbox_proto::log::v1::{Actor, ModelChoice, actor};
+use cocoonbox_commands::agent::{Command, Entry, Next, Rejection, Stage, State, ToolCall};
+use cocoonbox_events::{EventId, Fold};
+use cocoonbox_proto::log::v1::{Actor, ModelChoice, ModelRole, actor};
 use tokio::{
     sync::{Notify, Semaphore},
     task::JoinSet,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    instruct,
     model::{self, Streamed},
-    prompt,
+    roster::Roster,
+    summary,
 };
 use crate::{
+    blobs::Blobs,
+    exec::Toolhost,
     journal::{self, Journal},
-    tool::{Finished, Tools},
-    wire::{Call, Door, Heard, Request, ToolSpec},
+    tool::{self, Asker, Tools},
+    wire::{Call, Caller, Door, Heard, ImageBytes, Request, ToolSpec, images_shown},
 };
 
 /// Tools of one reply that run at one time. Only those that read do so beside each other.
@@ -27,12 +33,17 @@ const TOOLS_MAX: usize = 8;
 /// Chunks of one append; their limit is 64, and bytes count too.
 const CHUNKS_MAX: usize = 32;
 
+/// How long a loop with nothing to do keeps its conversation at hand.
+const LINGER: Duration = Duration::from_secs(20);
+
 /// What every loop of a process shares.
 pub(super) struct Shared {
     pub(super) journal: Journal,
     pub(super) tools: Tools,
-    pub(super) specs: Vec<ToolSpec>,
+    pub(super) blobs: Blobs,
+    pub(super) toolhost: Toolhost,
     pub(super) door: Door,
+    pub(super) roster: Roster,
     pub(super) box_id: String,
     pub(super) stop: CancellationToken,
 }
@@ -41,9 +52,22 @@ pub(super) struct TurnLoop {
     shared: Arc<Shared>,
     agent_id: String,
     fold: Fold<State>,
+    /// Erasures that the fold is behind of.
+    erasures: u64,
     wake: Arc<Notify>,
     /// The attempt that is waited for, and until when.
-    retry: Option<((String, u32), Instant)>,
+    retry: Option<((String, u32, u32), Instant)>,
+    /// The failure after which a budget is waited for, and until when.
+    budget: Option<(Option<EventId>, Instant)>,
+    told: Option<Arc<Told>>,
+}
+
+/// What the model of a turn is told before the conversation.
+struct Told {
+    turn_id: String,
+    system: String,
+    tools: Vec<ToolSpec>,
+    tools_hash: Vec<u8>,
 }
 
 /// Why a loop ends.
@@ -69,16 +93,20 @@ impl TurnLoop {
         fold: Fold<State>,
         wake: Arc<Notify>,
     ) -> Self {
+        let erasures = shared.journal.erasures();
         Self {
             shared,
             agent_id,
             fold,
+            erasures,
             wake,
             retry: None,
+            budget: None,
+            told: None,
         }
     }
 
-    /// Works until the process ends.
+    /// Works until there is nothing to do for a while, or the process ends.
     pub(super) async fn run(mut self) {
         if let Err(End::Journal(error)) = self.work().await {
             // The agent stands still until the next start; its log says where.
@@ -93,25 +121,47 @@ impl TurnLoop {
         loop {
             self.refresh().await?;
             match self.fold.state.next() {
-                Next::Idle | Next::Wait(_) => self.woken().await?,
+                Next::Idle => {
+                    // The tools' schemas are most of what a conversation holds, and the next turn asks anew.
+                    self.told = None;
+                    self.shared.roster.settle();
+                    if self.rest().await? {
+                        return Ok(());
+                    }
+                }
+                Next::Wait(waiting) => self.wait(&waiting).await?,
+                Next::WaitBudget { retry_after_ms } => self.wait_for_budget(retry_after_ms).await?,
                 Next::Advance => self.advance().await?,
-                Next::CallModel { call_id, model, .. } => self.call(&call_id, &model).await?,
+                Next::CallModel {
+                    call_id,
+                    role,
+                    model,
+                    ..
+                } => self.call(&call_id, role, &model).await?,
                 Next::RunTools(calls) => self.run_tools(calls).await?,
             }
         }
     }
 
     async fn refresh(&mut self) -> Result<(), End> {
+        let erasures = self.shared.journal.erasures();
+        if erasures != self.erasures {
+            // It has the words in it that are erased.
+            self.fold = self.shared.journal.fold(self.fold.stream.clone());
+            self.erasures = erasures;
+        }
         let store = Arc::clone(self.shared.journal.store());
         let refreshed = self.fold.refresh(&*store).await;
         refreshed.map_err(|error| End::Journal(journal::Error::Load(error)))
     }
 
-    async fn woken(&self) -> Result<(), End> {
+    /// Waits for something to do; true once the loop is off the list and has to end.
+    async fn rest(&self) -> Result<bool, End> {
         tokio::select! {
             biased;
             () = self.shared.stop.cancelled() => Err(End::Stopped),
-            () = self.wake.notified() => Ok(()),
+            () = self.wake.notified() => Ok(false),
+            () = sleep(LINGER) => Ok(self.shared.roster.leave(&self.agent_id)),
         }
     }
 
@@ -151,51 +201,99 @@ impl TurnLoop {
             }
         }
         self.retry = None;
+        let turn = self.fold.state.turn.as_ref();
+        if turn.is_some_and(|turn| !turn.cancelling && matches!(turn.stage, Stage::CallDue { .. }))
+        {
+            tokio::select! {
+                biased;
+                () = self.shared.stop.cancelled() => return Err(End::Stopped),
+                // Nor must a cancel wait for servers that have to be started first.
+                () = self.wake.notified() => return Ok(()),
+                () = self.shared.tools.refresh() => {}
+            }
+        }
+        self.instruct().await?;
+        self.write_step().await
+    }
+
+    async fn write_step(&mut self) -> Result<(), End> {
         let journal = &self.shared.journal;
         let command = Command::Advance {
             turn_id: journal.draw(),
             call_id: journal.draw(),
             approval_id: journal.draw(),
+            now_us: journal.now_us(),
         };
         self.execute(&command).await
     }
 
-    fn retry_at(&mut self) -> Option<Instant> {
-        let wait_ms = self.fold.state.retry_after_ms();
-        let turn = self.fold.state.turn.as_ref()?;
-        let Stage::CallDue {
-            failure: Some(failure),
-        } = &turn.stage
-        else {
-            return None;
+    /// Makes what the model is told before the conversation: once in a turn, and when the tools change.
+    async fn instruct(&mut self) -> Result<(), End> {
+        let state = &self.fold.state;
+        let Some(turn) = &state.turn else {
+            return Ok(());
         };
-        if wait_ms == 0 {
-            return None;
+        if turn.cancelling || !matches!(turn.stage, Stage::CallDue { .. }) {
+            return Ok(());
         }
-        let attempt = (turn.turn_id.clone(), failure.attempt);
-        let until = match &self.retry {
-            Some((waiting, until)) if *waiting == attempt => *until,
-            _ => Instant::now() + Duration::from_millis(wait_ms + jitter(wait_ms)),
-        };
-        self.retry = Some((attempt, until));
-        Some(until)
+        let asker = Asker::of(state);
+        let tools = self.shared.tools.specs(asker);
+        let tools_hash = instruct::tools_hash(&tools);
+        let is_told =
+            |told: &Arc<Told>| told.turn_id == turn.turn_id && told.tools_hash == tools_hash;
+        if self.told.as_ref().is_some_and(is_told) {
+            return Ok(());
+        }
+        let turn_id = turn.turn_id.clone();
+        let system = instruct::system(&self.shared, asker, &tools).await;
+        let names = tools.iter().map(|tool| tool.name.clone().into_owned());
+        let names: Vec<_> = names.collect();
+        if !state.is_instructed(&system, &names, &tools_hash) {
+            let command = Command::Instruct {
+                system: system.clone(),
+                tools: names,
+                tools_hash: tools_hash.clone(),
+            };
+            self.execute(&command).await?;
+        }
+        self.told = Some(Arc::new(Told {
+            turn_id,
+            system,
+            tools,
+            tools_hash,
+        }));
+        Ok(())
     }
 
     /// Makes a model call and reports how it ended.
-    async fn call(&mut self, call_id: &str, model: &ModelChoice) -> Result<(), End> {
+    async fn call(
+        &mut self,
+        call_id: &str,
+        role: ModelRole,
+        model: &ModelChoice,
+    ) -> Result<(), End> {
         if self.fold.state.is_cancelling() {
             return self.execute(&model::cancelled(call_id)).await;
         }
         let shared = Arc::clone(&self.shared);
-        let system = prompt::system(&shared.box_id, shared.journal.now_us());
-        let conversation = self.fold.state.conversation().to_vec();
+        let conversation = self.fold.state.told();
+        let images = self.images(model, &conversation).await;
+        let is_summary = role == ModelRole::Summarize;
+        let told = self.told.clone().filter(|_| !is_summary);
         let request = Request {
             model,
-            system: &system,
+            system: told.as_ref().map_or(summary::SYSTEM, |told| &told.system),
             conversation: &conversation,
-            tools: &shared.specs,
+            tools: told.as_ref().map_or(&[], |told| told.tools.as_slice()),
+            images: &images,
         };
-        let calling = shared.door.call(call_id, &request);
+        let agent_id = self.agent_id.clone();
+        let caller = Caller {
+            call_id,
+            agent_id: &agent_id,
+            role,
+        };
+        let calling = shared.door.call(caller, &request);
         tokio::pin!(calling);
         let begun = loop {
             tokio::select! {
@@ -214,6 +312,21 @@ impl TurnLoop {
         self.report(&command, model::unusable(call_id)).await
     }
 
+    /// Reads the pictures that a call shows. One that cannot be read is told of in words.
+    async fn images(&self, model: &ModelChoice, conversation: &[Entry]) -> ImageBytes {
+        let mut bytes = ImageBytes::new();
+        for image in images_shown(model, conversation) {
+            if bytes.contains_key(&image.blob) {
+                continue;
+            }
+            match self.shared.blobs.whole(&image.blob).await {
+                Ok(piece) => drop(bytes.insert(image.blob.clone(), piece.data.into())),
+                Err(error) => tracing::warn!(%error, agent = self.agent_id, "picture not read"),
+            }
+        }
+        bytes
+    }
+
     /// Writes what a stream says as it comes, and returns how it ended.
     async fn listen(&mut self, call_id: &str, mut call: Call) -> Result<Command, End> {
         let mut streamed = Streamed::new();
@@ -229,8 +342,10 @@ impl TurnLoop {
                 () = streamed.due() => self.write(call_id, &mut streamed).await?,
                 heard = call.next() => match heard {
                     Ok(Heard::More(deltas)) => streamed.take(deltas),
-                    Ok(Heard::Whole(reply)) => {
+                    Ok(Heard::Whole(mut reply)) => {
                         self.write(call_id, &mut streamed).await?;
+                        let asker = Asker::of(&self.fold.state);
+                        self.shared.tools.note_risks(asker, &mut reply.blocks);
                         return Ok(model::replied(call_id, *reply));
                     }
                     Err(failure) => {
@@ -268,13 +383,14 @@ impl TurnLoop {
             cancel.cancel();
         }
         let room = Arc::new(Semaphore::new(TOOLS_MAX));
+        let asker = Asker::of(&self.fold.state);
         let mut running = JoinSet::new();
         for call in calls {
             let (tools, agent_id) = (self.shared.tools.clone(), self.agent_id.clone());
             let (room, cancel) = (Arc::clone(&room), cancel.clone());
             running.spawn(async move {
                 let _room = room.acquire_owned().await;
-                let finished = tools.run(&agent_id, &call, &cancel).await;
+                let finished = tools.run(&agent_id, asker, &call, &cancel).await;
                 (call.tool_call_id, finished)
             });
         }
@@ -298,7 +414,7 @@ impl TurnLoop {
                 stop_or_panic(&stop).await;
                 return Err(End::Stopped);
             };
-            let unusable = Finished::unusable().report(tool_call_id.clone());
+            let unusable = tool::Told::unusable().report(tool_call_id.clone());
             self.report(&finished.report(tool_call_id), unusable)
                 .await?;
         }
@@ -309,13 +425,4 @@ impl TurnLoop {
 async fn stop_or_panic(stop: &CancellationToken) {
     tracing::warn!("tool ended without a result");
     stop.cancelled().await;
-}
-
-/// Up to a quarter more, so that boxes that failed together do not come back together.
-fn jitter(wait_ms: u64) -> u64 {
-    let mut random = [0; 8];
-    match getrandom::fill(&mut random) {
-        Ok(()) => u64::from_le_bytes(random) % (wait_ms / 4 + 1),
-        Err(_) => 0,
-    }
 }

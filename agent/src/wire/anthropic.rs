@@ -1,118 +1,18 @@
-//! `POST /v1/messages`.
+//! `POST /v1/messages`: what comes back. What is asked is in [`request`].
 
-use cocoonbox_commands::agent::{Entry, ToolResult};
-use cocoonbox_proto::log::v1::{
-    Block, StopReason, agent_output_streamed::Part, agent_tool_finished::Outcome, block,
-};
+mod request;
+
+use cocoonbox_proto::log::v1::{StopReason, Wire, agent_output_streamed::Part};
 use serde_json::{Map, Value, json};
 
 use super::{
     assemble::{Assembly, Delta, Reply},
     failure::Failure,
-    request::Request,
+    json::text,
     sse::Event,
 };
 
-pub(super) fn body(request: &Request<'_>) -> Value {
-    let tools: Vec<Value> = request
-        .tools
-        .iter()
-        .map(|tool| {
-            json!({
-                "name": tool.name,
-                "description": tool.description,
-                "input_schema": tool.parameters,
-            })
-        })
-        .collect();
-    // Two cache marks: what never changes in a box, and the conversation so far.
-    json!({
-        "model": request.model.model,
-        "max_tokens": request.output_tokens_max(),
-        "stream": true,
-        "system": [{
-            "type": "text",
-            "text": request.system,
-            "cache_control": { "type": "ephemeral" },
-        }],
-        "tools": tools,
-        "messages": messages(request.conversation),
-    })
-}
-
-/// Roles alternate: neighbours of one role become one message.
-fn messages(conversation: &[Entry]) -> Vec<Value> {
-    let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
-    for entry in conversation {
-        let (role, content) = match entry {
-            Entry::User { text } => ("user", vec![json!({ "type": "text", "text": text })]),
-            Entry::Assistant { blocks } => {
-                ("assistant", blocks.iter().filter_map(assistant).collect())
-            }
-            Entry::ToolResults(results) => ("user", results.iter().map(result).collect()),
-        };
-        match messages.last_mut() {
-            Some((last, all)) if *last == role => all.extend(content),
-            // The vendor refuses an empty message, and it says nothing.
-            _ if content.is_empty() => {}
-            _ => messages.push((role, content)),
-        }
-    }
-    // An assistant's last block may be thinking, which takes no mark.
-    let last = messages.last_mut().filter(|(role, _)| *role == "user");
-    if let Some(last) = last.and_then(|(_, content)| content.last_mut()) {
-        last["cache_control"] = json!({ "type": "ephemeral" });
-    }
-    messages
-        .into_iter()
-        .map(|(role, content)| json!({ "role": role, "content": content }))
-        .collect()
-}
-
-fn assistant(block: &Block) -> Option<Value> {
-    match block.block.as_ref()? {
-        block::Block::Text(text) if text.text.trim().is_empty() => None,
-        block::Block::Text(text) => Some(json!({ "type": "text", "text": text.text })),
-        block::Block::Thinking(thinking) if !thinking.redacted.is_empty() => {
-            Some(json!({ "type": "redacted_thinking", "data": thinking.redacted }))
-        }
-        // Without a signature it came over another wire, and this vendor would refuse it.
-        block::Block::Thinking(thinking) if thinking.signature.is_empty() => None,
-        block::Block::Thinking(thinking) => Some(json!({
-            "type": "thinking",
-            "thinking": thinking.text,
-            "signature": thinking.signature,
-        })),
-        block::Block::ToolUse(tool) => Some(json!({
-            "type": "tool_use",
-            "id": tool.tool_call_id,
-            "name": tool.name,
-            "input": input(&tool.args_json),
-        })),
-    }
-}
-
-/// The vendor takes objects only; malformed arguments go back as what they were.
-fn input(args_json: &str) -> Value {
-    match serde_json::from_str(args_json) {
-        Ok(Value::Object(object)) => Value::Object(object),
-        _ => json!({ "malformed_arguments": args_json }),
-    }
-}
-
-fn result(result: &ToolResult) -> Value {
-    let text = if result.content.is_empty() {
-        "[no output]"
-    } else {
-        &result.content
-    };
-    json!({
-        "type": "tool_result",
-        "tool_use_id": result.tool_call_id,
-        "content": [{ "type": "text", "text": text }],
-        "is_error": result.outcome != Outcome::Ok,
-    })
-}
+pub(super) use request::{HEADERS, HEADERS_THINKING, body};
 
 /// Reads the stream.
 #[derive(Debug, Default)]
@@ -121,9 +21,9 @@ pub(super) struct Parser {
     stopped: bool,
 }
 
-impl Parser {
-    pub(super) fn take(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
-        let data = super::json(&event.data)?;
+impl super::Parser for Parser {
+    fn take(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
+        let data = super::json::parse(&event.data)?;
         let kind = data
             .get("type")
             .and_then(Value::as_str)
@@ -136,18 +36,13 @@ impl Parser {
         };
         let delta = match kind {
             "message_start" => {
-                let message = &data["message"];
-                text(message, "id").clone_into(&mut self.assembly.vendor_request_id);
-                self.usage(&message["usage"]);
+                self.begin(&data["message"]);
                 None
             }
             "content_block_start" => self.open(index()?, &data["content_block"]),
             "content_block_delta" => self.add(index()?, &data["delta"]),
             "message_delta" => {
-                if let Some(stop) = data["delta"].get("stop_reason").and_then(Value::as_str) {
-                    self.assembly.stop = stop_reason(stop);
-                    stop.clone_into(&mut self.assembly.vendor_stop);
-                }
+                self.stop(&data["delta"]);
                 self.usage(&data["usage"]);
                 None
             }
@@ -155,19 +50,55 @@ impl Parser {
                 self.stopped = true;
                 None
             }
-            "error" => return Err(Failure::of_error(&data["error"])),
+            // Compatible servers send one without a type as well.
+            _ if data.get("error").is_some_and(|error| !error.is_null()) => {
+                return Err(Failure::of_error(&data));
+            }
+            "error" => return Err(Failure::of_error(&data)),
             // `ping`, `content_block_stop`, and whatever the vendor thinks of next.
             _ => None,
         };
         Ok(delta.into_iter().collect())
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    fn take_whole(&mut self, message: &Value) -> Result<Vec<Delta>, Failure> {
+        let Some(content) = message.get("content").and_then(Value::as_array) else {
+            return Err(Failure::of_error(message));
+        };
+        self.begin(message);
+        let indexed = (0..).zip(content);
+        let deltas = indexed.filter_map(|(index, block)| self.open(index, block));
+        let deltas = deltas.collect();
+        self.stop(message);
+        self.stopped = true;
+        Ok(deltas)
+    }
+
+    fn is_done(&self) -> bool {
         self.stopped || self.assembly.is_full()
     }
 
-    pub(super) fn finish(self) -> Reply {
+    fn may_end(&self) -> bool {
+        !self.assembly.vendor_stop.is_empty()
+    }
+
+    fn finish(self: Box<Self>) -> Reply {
         self.assembly.finish()
+    }
+}
+
+impl Parser {
+    fn begin(&mut self, message: &Value) {
+        text(message, "id").clone_into(&mut self.assembly.vendor_request_id);
+        self.usage(&message["usage"]);
+    }
+
+    fn stop(&mut self, of: &Value) {
+        let stop = text(of, "stop_reason");
+        if !stop.is_empty() {
+            self.assembly.stop = stop_reason(stop);
+            stop.clone_into(&mut self.assembly.vendor_stop);
+        }
     }
 
     fn open(&mut self, index: u32, block: &Value) -> Option<Delta> {
@@ -177,14 +108,14 @@ impl Parser {
                 self.assembly.add(index, Part::Text, text(block, "text"))
             }
             "thinking" => {
-                self.assembly.open_thinking(index, String::new());
+                self.assembly.open_thinking(index, "", String::new());
                 self.assembly.sign(index, text(block, "signature"));
                 self.assembly
                     .add(index, Part::Thinking, text(block, "thinking"))
             }
             "redacted_thinking" => {
-                self.assembly
-                    .open_thinking(index, text(block, "data").to_owned());
+                let redacted = text(block, "data").to_owned();
+                self.assembly.open_thinking(index, "", redacted);
                 None
             }
             "tool_use" => {
@@ -198,26 +129,33 @@ impl Parser {
                 let whole = whole.map(|o: &Map<_, _>| Value::Object(o.clone()).to_string());
                 self.assembly.add(index, Part::ToolArgs, &whole?)
             }
-            _ => None,
+            "" => None,
+            _ => {
+                let wire = Wire::AnthropicMessages;
+                self.assembly.open_vendor(index, wire, block.clone());
+                None
+            }
         }
     }
 
     fn add(&mut self, index: u32, delta: &Value) -> Option<Delta> {
-        match text(delta, "type") {
-            "text_delta" => self.assembly.add(index, Part::Text, text(delta, "text")),
-            "thinking_delta" => self
-                .assembly
-                .add(index, Part::Thinking, text(delta, "thinking")),
-            "input_json_delta" => {
-                self.assembly
-                    .add(index, Part::ToolArgs, text(delta, "partial_json"))
-            }
+        let part = match text(delta, "type") {
+            "text_delta" => Some((Part::Text, "text")),
+            "thinking_delta" => Some((Part::Thinking, "thinking")),
+            "input_json_delta" => Some((Part::ToolArgs, "partial_json")),
             "signature_delta" => {
                 self.assembly.sign(index, text(delta, "signature"));
                 None
             }
             _ => None,
+        };
+        // To a block of a kind that this build does not know, any delta may come.
+        if self.assembly.is_vendor(index) {
+            add_to_vendor(&mut self.assembly, index, delta);
+            return None;
         }
+        let (part, field) = part?;
+        self.assembly.add(index, part, text(delta, field))
     }
 
     /// Counts are totals; the later event has the later total.
@@ -237,8 +175,30 @@ impl Parser {
     }
 }
 
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value.get(field).and_then(Value::as_str).unwrap_or_default()
+/// The vendor's deltas have one way: a string goes on, `partial_json` is the text of `input`, and a
+/// `…s_delta` has one more of a list.
+fn add_to_vendor(assembly: &mut Assembly, index: u32, delta: &Value) {
+    let list = text(delta, "type").strip_suffix("_delta");
+    for (field, value) in delta.as_object().into_iter().flatten() {
+        match (field.as_str(), value) {
+            ("type", _) => {}
+            ("partial_json", Value::String(more)) => assembly.add_to_vendor_input(index, more),
+            (_, Value::String(more)) => {
+                assembly.change_vendor(index, more.len(), |block| match &mut block[field] {
+                    Value::String(so_far) => so_far.push_str(more),
+                    other => *other = json!(more),
+                });
+            }
+            (_, value) => {
+                let Some(list) = list else { continue };
+                let bytes = value.to_string().len();
+                assembly.change_vendor(index, bytes, |block| match &mut block[list] {
+                    Value::Array(all) => all.push(value.clone()),
+                    other => *other = json!([value]),
+                });
+            }
+        }
+    }
 }
 
 fn stop_reason(stop: &str) -> StopReason {

@@ -1,5 +1,11 @@
 //! Why there is no reply, in the log's words.
 
+mod classes;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
 use cocoonbox_proto::log::v1::agent_model_failed::Reason;
 use serde_json::Value;
 
@@ -26,10 +32,19 @@ pub(crate) struct Answer<'a> {
     pub(crate) retry_after_ms: u64,
 }
 
+/// What a vendor says of an error, wherever it says it.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    kind: String,
+    code: String,
+    message: String,
+}
+
 impl Failure {
     pub(crate) fn new(reason: Reason, detail: impl Into<String>) -> Self {
         let retryable = match reason {
-            Reason::Rejected | Reason::NotConfigured => false,
+            // The same call would meet the same.
+            Reason::Rejected | Reason::NotConfigured | Reason::TooLong => false,
             Reason::Unspecified
             | Reason::Unreachable
             | Reason::RateLimited
@@ -38,7 +53,8 @@ impl Failure {
             | Reason::Stalled
             | Reason::Garbled
             | Reason::AgentRestarted
-            | Reason::ServerError => true,
+            | Reason::ServerError
+            | Reason::Budget => true,
         };
         let detail = detail.into().chars().take(DETAIL_CHARS_MAX).collect();
         Self {
@@ -53,119 +69,105 @@ impl Failure {
         Self::new(Reason::Garbled, detail)
     }
 
+    pub(crate) fn stalled(silence: Duration) -> Self {
+        let detail = format!("nothing came for {} s", silence.as_secs());
+        Self::new(Reason::Stalled, detail)
+    }
+
     /// Reads an answer that is not a stream. The `word` is the door's or the gateway's own, where the
     /// answer is.
     pub(crate) fn of_answer(answer: &Answer<'_>) -> Self {
         let json: Value = serde_json::from_slice(answer.body).unwrap_or_default();
-        let error = json.get("error").unwrap_or(&json);
         let status = answer.status;
-        let detail = match error.get("message").and_then(Value::as_str) {
-            Some(message) => format!("{status}: {message}"),
-            None => format!("{status}: {}", String::from_utf8_lossy(answer.body).trim()),
+        let told = Told::of(&json);
+        // A stream was asked for; an error with a good status is classed by what it says.
+        if answer.word.is_empty() && (200..300).contains(&status) {
+            return Self::of_told(&told);
+        }
+        let detail = match told.message.as_str() {
+            "" => format!("{status}: {}", String::from_utf8_lossy(answer.body).trim()),
+            message => format!("{status}: {message}"),
         };
-        let reason = match (answer.word, status) {
-            // A 403 with a word is the door's own no, not the vendor's.
-            ("MODEL_NOT_CONFIGURED", _) | (_, 401) | ("", 403) => Reason::NotConfigured,
-            ("MODEL_UNREACHABLE" | "MODEL_TIMEOUT" | "EGRESS_BUSY", _) => Reason::Unreachable,
-            (_, 429) => Reason::RateLimited,
-            (_, 503 | 529) => Reason::Overloaded,
-            (_, 408 | 409 | 500..) => Reason::ServerError,
-            // A stream was asked for; an error with a good status is classed by what it says.
-            (_, 200..=299) => return Self::of_error(error),
-            _ => Reason::Rejected,
+        let reason = classes::of_word(answer.word)
+            .or_else(|| classes::of_words(&told))
+            .unwrap_or_else(|| classes::of_status(status, answer.word));
+        let retry_after_ms = match answer.retry_after_ms {
+            0 if reason == Reason::RateLimited => classes::wait_ms(&told.message),
+            asked => asked,
         };
-        let retry_after_ms = answer.retry_after_ms;
         Self {
             retry_after_ms,
             ..Self::new(reason, detail)
         }
     }
 
-    /// Reads the `error` object that both vendors put into streams, too.
-    pub(crate) fn of_error(error: &Value) -> Self {
-        let text = |field: &str| error.get(field).and_then(Value::as_str).unwrap_or_default();
-        let kind = if text("type").is_empty() {
-            text("code")
+    /// Reads an error that comes in a stream, or with a good status: an object with an `error`, or the
+    /// error itself.
+    pub(crate) fn of_error(json: &Value) -> Self {
+        Self::of_told(&Told::of(json))
+    }
+
+    fn of_told(told: &Told) -> Self {
+        let reason = classes::of_words(told)
+            .or_else(|| classes::of_kind(&told.kind))
+            .or_else(|| classes::of_kind(&told.code))
+            .unwrap_or(if told.is_empty() {
+                Reason::Garbled
+            } else {
+                Reason::ServerError
+            });
+        let retry_after_ms = match reason {
+            Reason::RateLimited => classes::wait_ms(&told.message),
+            _ => 0,
+        };
+        let words = [&told.kind, &told.code, &told.message];
+        let words: Vec<&str> = words
+            .into_iter()
+            .map(String::as_str)
+            .filter(|word| !word.is_empty())
+            .collect();
+        let detail = if words.is_empty() {
+            "what came is neither a stream nor an error".to_owned()
         } else {
-            text("type")
+            words.join(": ")
         };
-        let reason = match kind {
-            "overloaded_error" => Reason::Overloaded,
-            "rate_limit_error" | "rate_limit_exceeded" | "tokens" | "requests" => {
-                Reason::RateLimited
-            }
-            "authentication_error" | "permission_error" | "insufficient_quota" => {
-                Reason::NotConfigured
-            }
-            "invalid_request_error" | "not_found_error" | "request_too_large" => Reason::Rejected,
-            "" if text("message").is_empty() => Reason::Garbled,
-            _ => Reason::ServerError,
-        };
-        Self::new(reason, format!("{kind}: {}", text("message")))
+        Self {
+            retry_after_ms,
+            ..Self::new(reason, detail)
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(status: u16, word: &str, body: &[u8]) -> Failure {
-        Failure::of_answer(&Answer {
-            status,
-            word,
-            body,
-            retry_after_ms: 7,
-        })
-    }
-
-    #[test]
-    fn statuses_become_reasons() {
-        let cases = [
-            (400, Reason::Rejected, false),
-            (401, Reason::NotConfigured, false),
-            (403, Reason::NotConfigured, false),
-            (404, Reason::Rejected, false),
-            (408, Reason::ServerError, true),
-            (409, Reason::ServerError, true),
-            (413, Reason::Rejected, false),
-            (429, Reason::RateLimited, true),
-            (500, Reason::ServerError, true),
-            (502, Reason::ServerError, true),
-            (503, Reason::Overloaded, true),
-            (529, Reason::Overloaded, true),
-        ];
-        for (status, reason, retryable) in cases {
-            let failure = of(status, "", b"{\"error\":{\"message\":\"no\"}}");
-            assert_eq!(
-                (failure.reason, failure.retryable),
-                (reason, retryable),
-                "{status}"
-            );
-            assert_eq!(
-                (failure.detail, failure.retry_after_ms),
-                (format!("{status}: no"), 7)
-            );
+impl Told {
+    /// Servers put the error in `error` or in the open, as an object or as text, and call it many things.
+    fn of(json: &Value) -> Self {
+        let error = json.get("error").filter(|error| !error.is_null());
+        let error = error.unwrap_or(json);
+        if let Some(message) = error.as_str() {
+            return Self {
+                message: message.to_owned(),
+                ..Self::default()
+            };
+        }
+        let text = |field: &str| match error.get(field) {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Number(number)) => number.to_string(),
+            _ => String::new(),
+        };
+        let is_plain = |kind: &String| {
+            // These say only that it is one.
+            !matches!(kind.as_str(), "error" | "response.failed")
+        };
+        Self {
+            kind: Some(text("type")).filter(is_plain).unwrap_or_default(),
+            code: text("code"),
+            message: Some(text("message"))
+                .filter(|message| !message.is_empty())
+                .unwrap_or_else(|| text("detail")),
         }
     }
 
-    #[test]
-    fn the_gateway_says_what_the_vendor_cannot() {
-        assert_eq!(
-            of(503, "MODEL_NOT_CONFIGURED", b"").reason,
-            Reason::NotConfigured
-        );
-        assert_eq!(
-            of(502, "MODEL_UNREACHABLE", b"").reason,
-            Reason::Unreachable
-        );
-        assert_eq!(of(403, "GATEWAY_FORM", b"no\n").reason, Reason::Rejected);
-    }
-
-    #[test]
-    fn an_error_with_a_good_status_is_an_error() {
-        let body =
-            b"{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}";
-        assert_eq!(of(200, "", body).reason, Reason::Overloaded);
-        assert_eq!(of(200, "", b"<html>").reason, Reason::Garbled);
+    fn is_empty(&self) -> bool {
+        self.message.is_empty() && self.kind.is_empty() && self.code.is_empty()
     }
 }

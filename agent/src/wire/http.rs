@@ -3,20 +3,26 @@
 use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
-use cocoonbox_proto::log::v1::agent_model_failed::Reason;
+use cocoonbox_proto::log::v1::{ModelRole, Wire, agent_model_failed::Reason};
 use http_body_util::{BodyExt, Full};
 use hyper::{
     body::Incoming,
     client::conn::http1,
-    header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap},
+    header::{ACCEPT, CONTENT_TYPE, HOST},
 };
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, task::JoinSet, time::timeout};
+use tokio::{
+    net::TcpStream,
+    task::JoinSet,
+    time::{Instant, timeout, timeout_at},
+};
 
 use super::{
     Parser,
+    answer::{self, Form, Head},
     assemble::{Delta, Reply},
     failure::{Answer, Failure},
+    parser,
     request::Request,
     sse,
 };
@@ -24,23 +30,35 @@ use super::{
 /// The name under which the door knows the model gateway. It is never resolved.
 const GATEWAY: &str = "gateway.cocoonbox";
 
-/// Where the door and the gateway say in one word that an answer is theirs, and why.
-const WORD: &str = "x-cocoonbox-reason";
-
 /// The door is on loopback; a busy one answers late, a dead one never.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// A vendor that says nothing for so long, not even a ping, has lost the call.
-const SILENCE_MAX: Duration = Duration::from_secs(120);
-
-/// How much of an answer that is not a stream is read.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of one stream. The longest reply that the log takes, a character an event, is well below.
+const STREAM_BYTES_MAX: u64 = 256 << 20;
 
 /// Where models are reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Door {
     pub(crate) address: SocketAddr,
+    /// In the place of what suits the wire.
+    pub(crate) patience: Option<Patience>,
+}
+
+/// How long a vendor is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// Without a single byte.
     pub(crate) silence_max: Duration,
+    /// With nothing but signs of life.
+    pub(crate) standstill_max: Duration,
+}
+
+/// Whose call it is. The gateway meters and budgets by it; the vendor is not told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'a> {
+    pub(crate) call_id: &'a str,
+    pub(crate) agent_id: &'a str,
+    pub(crate) role: ModelRole,
 }
 
 /// A call under way. Dropping it breaks it off.
@@ -48,8 +66,12 @@ pub(crate) struct Call {
     body: Incoming,
     events: sse::Parser,
     // Taken by the end of the reply.
-    parser: Option<Parser>,
-    silence_max: Duration,
+    parser: Option<Box<dyn Parser>>,
+    // Deltas that were there before the stream.
+    begun: Vec<Delta>,
+    patience: Patience,
+    bytes: u64,
+    moved_at: Instant,
     // Drives the connection; aborted with the call.
     _connection: JoinSet<()>,
 }
@@ -60,16 +82,52 @@ pub(crate) enum Heard {
     Whole(Box<Reply>),
 }
 
+impl Caller<'_> {
+    fn headers(&self) -> [(&'static str, &str); 3] {
+        let role = match self.role {
+            ModelRole::Main => "main",
+            ModelRole::Computer => "computer",
+            ModelRole::Summarize => "summarize",
+        };
+        [
+            ("x-cocoonbox-call", self.call_id),
+            ("x-cocoonbox-agent", self.agent_id),
+            ("x-cocoonbox-role", role),
+        ]
+    }
+}
+
+impl Patience {
+    fn of(wire: Wire) -> Self {
+        let silence_s = match wire {
+            // It pings every few seconds.
+            Wire::AnthropicMessages | Wire::Unspecified => 120,
+            // A model that thinks without showing it is silent meanwhile.
+            Wire::OpenaiChat | Wire::OpenaiResponses => 300,
+        };
+        Self {
+            silence_max: Duration::from_secs(silence_s),
+            standstill_max: Duration::from_mins(20),
+        }
+    }
+}
+
 impl Door {
     pub(crate) fn new(address: SocketAddr) -> Self {
         Self {
             address,
-            silence_max: SILENCE_MAX,
+            patience: None,
         }
     }
 
     /// Makes a call and returns once the stream has begun.
-    pub(crate) async fn call(&self, call_id: &str, request: &Request<'_>) -> Result<Call, Failure> {
+    pub(crate) async fn call(
+        &self,
+        caller: Caller<'_>,
+        request: &Request<'_>,
+    ) -> Result<Call, Failure> {
+        let wire = request.wire();
+        let patience = self.patience.unwrap_or_else(|| Patience::of(wire));
         let unreachable =
             |error: &dyn std::fmt::Display| Failure::new(Reason::Unreachable, error.to_string());
         let stream = timeout(CONNECT_MAX, TcpStream::connect(self.address))
@@ -84,48 +142,38 @@ impl Door {
             // How a connection ended is seen by whoever reads its body.
             connection.await.ok();
         });
-        let http = http::Request::post(format!("http://{GATEWAY}{}", request.path()))
+        let mut http = http::Request::post(format!("http://{GATEWAY}{}", request.path()))
             .header(HOST, GATEWAY)
             .header(CONTENT_TYPE, "application/json")
-            .header(ACCEPT, "text/event-stream")
-            .header("anthropic-version", "2023-06-01")
-            .header("x-cocoonbox-call", call_id)
+            .header(ACCEPT, "text/event-stream");
+        for (name, value) in caller.headers() {
+            http = http.header(name, value);
+        }
+        for (name, value) in request.headers() {
+            http = http.header(*name, *value);
+        }
+        let http = http
             .body(Full::new(Bytes::from(request.body().to_string())))
             .map_err(|error| Failure::new(Reason::Rejected, error.to_string()))?;
-        let response = timeout(self.silence_max, sender.send_request(http))
+        let response = timeout(patience.silence_max, sender.send_request(http))
             .await
-            .map_err(|_| stalled(self.silence_max))?
+            .map_err(|_| Failure::stalled(patience.silence_max))?
             .map_err(|error| unreachable(&error))?;
-        let status = response.status().as_u16();
-        let retry_after_ms = retry_after_ms(response.headers());
-        let is_stream = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|kind| kind.to_str().ok())
-            .is_some_and(|kind| kind.trim_start().starts_with("text/event-stream"));
-        let word = response
-            .headers()
-            .get(WORD)
-            .and_then(|word| word.to_str().ok());
-        let word = word.unwrap_or_default().to_owned();
-        let mut body = response.into_body();
-        if status != 200 || !is_stream {
-            let body = read_answer(&mut body, self.silence_max).await;
-            let (word, body) = (word.as_str(), body.as_slice());
-            return Err(Failure::of_answer(&Answer {
-                status,
-                word,
-                body,
-                retry_after_ms,
-            }));
-        }
-        Ok(Call {
-            body,
+        let head = Head::of(response.status().as_u16(), response.headers());
+        let mut call = Call {
+            body: response.into_body(),
             events: sse::Parser::default(),
-            parser: Some(Parser::new(request.wire(), call_id)),
-            silence_max: self.silence_max,
+            parser: Some(parser(wire, caller.call_id)),
+            begun: Vec::new(),
+            patience,
+            bytes: 0,
+            moved_at: Instant::now(),
             _connection: tasks,
-        })
+        };
+        if head.status != 200 || head.form != Form::Stream {
+            call.read_answer(&head).await?;
+        }
+        Ok(call)
     }
 }
 
@@ -133,74 +181,102 @@ impl Call {
     /// Waits for more. Cancel-safe: only a whole frame is taken in. Not to be asked again after an
     /// end.
     pub(crate) async fn next(&mut self) -> Result<Heard, Failure> {
+        if !self.begun.is_empty() {
+            return Ok(Heard::More(std::mem::take(&mut self.begun)));
+        }
         loop {
-            let frame = timeout(self.silence_max, self.body.frame())
-                .await
-                .map_err(|_| stalled(self.silence_max))?;
-            let Some(frame) = frame else {
-                return Err(Failure::new(Reason::Cut, "the stream ended before its end"));
+            if let Some(reply) = self.whole() {
+                return Ok(Heard::Whole(reply));
+            }
+            let Some(bytes) = self.frame().await? else {
+                return self.ended();
             };
-            let frame = frame
-                .map_err(|error| Failure::new(Reason::Cut, format!("the stream broke: {error}")))?;
-            let Ok(bytes) = frame.into_data() else {
-                continue;
-            };
+            self.bytes += bytes.len() as u64;
+            if self.bytes > STREAM_BYTES_MAX {
+                return Err(Failure::garbled("the stream does not end".to_owned()));
+            }
             let mut deltas = Vec::new();
             for event in self.events.take(&bytes)? {
                 let Some(parser) = &mut self.parser else {
                     return Ok(Heard::More(deltas));
                 };
                 deltas.extend(parser.take(&event)?);
-                if parser.is_done()
-                    && let Some(parser) = self.parser.take()
-                {
-                    return Ok(Heard::Whole(Box::new(parser.finish())));
+                if let Some(reply) = self.whole() {
+                    return Ok(Heard::Whole(reply));
                 }
             }
             if !deltas.is_empty() {
+                self.moved_at = Instant::now();
                 return Ok(Heard::More(deltas));
             }
         }
     }
-}
 
-fn stalled(silence_max: Duration) -> Failure {
-    Failure::new(
-        Reason::Stalled,
-        format!("nothing came for {} s", silence_max.as_secs()),
-    )
-}
+    fn whole(&mut self) -> Option<Box<Reply>> {
+        let is_done = self.parser.as_ref().is_some_and(|parser| parser.is_done());
+        let parser = self.parser.take_if(|_| is_done)?;
+        Some(Box::new(parser.finish()))
+    }
 
-async fn read_answer(body: &mut Incoming, silence_max: Duration) -> Vec<u8> {
-    let mut answer = Vec::new();
-    while let Ok(Some(Ok(frame))) = timeout(silence_max, body.frame()).await {
-        let Ok(bytes) = frame.into_data() else {
-            continue;
-        };
-        let room = ANSWER_BYTES_MAX - answer.len();
-        answer.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        if answer.len() == ANSWER_BYTES_MAX {
-            break;
+    /// Waits for the next piece of the body; `None` is its proper end.
+    async fn frame(&mut self) -> Result<Option<Bytes>, Failure> {
+        let Patience {
+            silence_max,
+            standstill_max,
+        } = self.patience;
+        let standstill = self.moved_at + standstill_max;
+        let silence = Instant::now() + silence_max;
+        loop {
+            let frame = timeout_at(silence.min(standstill), self.body.frame())
+                .await
+                .map_err(|_| {
+                    if silence < standstill {
+                        Failure::stalled(silence_max)
+                    } else {
+                        let seconds = standstill_max.as_secs();
+                        let detail = format!("nothing but signs of life for {seconds} s");
+                        Failure::new(Reason::Stalled, detail)
+                    }
+                })?;
+            let Some(frame) = frame else {
+                return Ok(None);
+            };
+            let frame = frame
+                .map_err(|error| Failure::new(Reason::Cut, format!("the stream broke: {error}")))?;
+            if let Ok(bytes) = frame.into_data() {
+                return Ok(Some(bytes));
+            }
         }
     }
-    answer
-}
 
-fn retry_after_ms(headers: &HeaderMap) -> u64 {
-    let number = |name: &str| -> Option<f64> {
-        headers
-            .get(name)?
-            .to_str()
-            .ok()?
-            .trim()
-            .parse::<f64>()
-            .ok()
-            .filter(|n| *n >= 0.0)
-    };
-    // A date as the value is allowed but nobody's clock is to be trusted with it: then we choose.
-    let ms = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1_000.0));
-    let wait = ms.map(|ms| Duration::try_from_secs_f64(ms / 1_000.0).unwrap_or_default());
-    wait.map_or(0, |wait| {
-        u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
-    })
+    fn ended(&mut self) -> Result<Heard, Failure> {
+        match self.parser.take_if(|parser| parser.may_end()) {
+            Some(parser) => Ok(Heard::Whole(Box::new(parser.finish()))),
+            None => Err(Failure::new(Reason::Cut, "the stream ended before its end")),
+        }
+    }
+
+    /// Reads an answer that is not a stream: an error, or a whole reply.
+    async fn read_answer(&mut self, head: &Head) -> Result<(), Failure> {
+        let read = answer::read(&mut self.body, self.patience).await;
+        let answer = Answer {
+            status: head.status,
+            word: &head.word,
+            body: &read.body,
+            retry_after_ms: head.retry_after_ms,
+        };
+        if head.status != 200 || head.form == Form::Other {
+            return Err(Failure::of_answer(&answer));
+        }
+        if let Some(failure) = read.broken {
+            return Err(failure);
+        }
+        let Ok(json) = serde_json::from_slice(&read.body) else {
+            return Err(Failure::of_answer(&answer));
+        };
+        if let Some(parser) = &mut self.parser {
+            self.begun = parser.take_whole(&json)?;
+        }
+        Ok(())
+    }
 }

@@ -1,89 +1,28 @@
-//! `POST /v1/chat/completions`.
+//! `POST /v1/chat/completions`: what comes back. What is asked is in [`request`].
+//!
+//! Many servers speak this wire, each a little differently. Whatever can only mean one thing is taken.
 
-use cocoonbox_commands::agent::{Entry, ToolResult};
+mod request;
+mod tools;
+
 use cocoonbox_proto::log::v1::{
-    Block, StopReason, agent_output_streamed::Part, agent_tool_finished::Outcome, block,
+    StopReason, agent_model_failed::Reason, agent_output_streamed::Part,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use self::tools::ToolCalls;
 use super::{
     assemble::{Assembly, Delta, Reply},
     failure::Failure,
-    request::Request,
+    json::{count, list, text},
     sse::Event,
 };
 
-pub(super) fn body(request: &Request<'_>) -> Value {
-    let tools: Vec<Value> = request
-        .tools
-        .iter()
-        .map(|tool| {
-            json!({
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters,
-                },
-            })
-        })
-        .collect();
-    let mut messages = vec![json!({ "role": "system", "content": request.system })];
-    for entry in request.conversation {
-        match entry {
-            Entry::User { text } => messages.push(json!({ "role": "user", "content": text })),
-            Entry::Assistant { blocks } => messages.extend(assistant(blocks)),
-            Entry::ToolResults(results) => messages.extend(results.iter().map(result)),
-        }
-    }
-    json!({
-        "model": request.model.model,
-        "max_completion_tokens": request.output_tokens_max(),
-        "stream": true,
-        "stream_options": { "include_usage": true },
-        "tools": tools,
-        "messages": messages,
-    })
-}
+pub(super) use request::body;
 
-fn assistant(blocks: &[Block]) -> Option<Value> {
-    let mut text = String::new();
-    let mut calls = Vec::new();
-    for block in blocks {
-        match block.block.as_ref() {
-            Some(block::Block::Text(block)) => text.push_str(&block.text),
-            Some(block::Block::ToolUse(tool)) => calls.push(json!({
-                "id": tool.tool_call_id,
-                "type": "function",
-                "function": { "name": tool.name, "arguments": tool.args_json },
-            })),
-            // This wire does not take thinking back.
-            Some(block::Block::Thinking(_)) | None => {}
-        }
-    }
-    let mut message = json!({ "role": "assistant", "content": Value::Null });
-    if !text.is_empty() {
-        message["content"] = text.into();
-    }
-    if !calls.is_empty() {
-        message["tool_calls"] = calls.into();
-    }
-    let says_something = !message["content"].is_null() || message.get("tool_calls").is_some();
-    says_something.then_some(message)
-}
-
-/// This wire has no mark for a failed tool, so the text says it.
-fn result(result: &ToolResult) -> Value {
-    let content = match result.outcome {
-        Outcome::Ok if result.content.is_empty() => "[no output]".to_owned(),
-        Outcome::Ok => result.content.clone(),
-        outcome => {
-            let outcome = outcome.as_str_name().to_ascii_lowercase();
-            format!("[{outcome}] {}", result.content)
-        }
-    };
-    json!({ "role": "tool", "tool_call_id": result.tool_call_id, "content": content })
-}
+/// The field in which some servers give thinking, and want it back. It stands in the log as the thinking's
+/// vendor id: servers that give it in another field refuse this one.
+const REASONING_FIELD: &str = "reasoning_content";
 
 /// Reads the stream.
 #[derive(Debug)]
@@ -93,8 +32,7 @@ pub(super) struct Parser {
     next_block: u32,
     text: Option<u32>,
     thinking: Option<u32>,
-    /// Vendor's index of each tool call, and our block.
-    tools: Vec<(u64, u32)>,
+    tools: ToolCalls,
     refused: bool,
     finished: bool,
     done: bool,
@@ -108,169 +46,232 @@ impl Parser {
             next_block: 0,
             text: None,
             thinking: None,
-            tools: Vec::new(),
+            tools: ToolCalls::default(),
             refused: false,
             finished: false,
             done: false,
         }
     }
+}
 
-    pub(super) fn take(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
+impl super::Parser for Parser {
+    fn take(&mut self, event: &Event) -> Result<Vec<Delta>, Failure> {
         if event.data.trim() == "[DONE]" {
+            // Some servers never say why they ended, only that they did.
+            if !self.finished && self.assembly.is_empty() {
+                let fact = "the stream ended without a finish reason";
+                return Err(Failure::new(Reason::Cut, fact));
+            }
             if !self.finished {
-                return Err(Failure::new(
-                    cocoonbox_proto::log::v1::agent_model_failed::Reason::Cut,
-                    "the stream ended without a finish reason",
-                ));
+                self.stop("stop");
             }
             self.done = true;
             return Ok(Vec::new());
         }
-        let data = super::json(&event.data)?;
-        if let Some(error) = data.get("error").filter(|error| !error.is_null()) {
-            return Err(Failure::of_error(error));
+        let data = super::json::parse(&event.data)?;
+        self.chunk(&data)
+    }
+
+    fn take_whole(&mut self, completion: &Value) -> Result<Vec<Delta>, Failure> {
+        if list(completion, "choices").is_empty() {
+            return Err(Failure::of_error(completion));
         }
-        if let Some(id) = data.get("id").and_then(Value::as_str) {
+        let deltas = self.chunk(completion)?;
+        if !self.finished {
+            self.stop("stop");
+        }
+        self.done = true;
+        Ok(deltas)
+    }
+
+    fn is_done(&self) -> bool {
+        self.done || self.assembly.is_full()
+    }
+
+    fn may_end(&self) -> bool {
+        self.finished
+    }
+
+    fn finish(mut self: Box<Self>) -> Reply {
+        // Some servers give no ids; results have to be tied to calls all the same.
+        let call_id = &self.call_id;
+        for (at, block) in self.tools.blocks().enumerate() {
+            let id = format!("call_{call_id}_{at}");
+            self.assembly.name_tool(block, &id, "");
+        }
+        self.assembly.finish()
+    }
+}
+
+impl Parser {
+    /// Takes a piece of a stream in, or a whole completion: it has the same shape.
+    fn chunk(&mut self, data: &Value) -> Result<Vec<Delta>, Failure> {
+        let is_error = data.get("error").is_some_and(|error| !error.is_null());
+        if is_error || text(data, "object") == "error" {
+            return Err(Failure::of_error(data));
+        }
+        let id = text(data, "id");
+        if !id.is_empty() {
             id.clone_into(&mut self.assembly.vendor_request_id);
         }
-        if let Some(usage) = data.get("usage").filter(|usage| usage.is_object()) {
-            self.usage(usage);
+        let choice = list(data, "choices").first().unwrap_or(&Value::Null);
+        // Some servers count beside the choice, or in their own corner.
+        for usage in [&data["usage"], &choice["usage"], &data["x_groq"]["usage"]] {
+            if usage.is_object() {
+                self.usage(usage);
+                break;
+            }
         }
-        let Some(choice) = data.get("choices").and_then(|choices| choices.get(0)) else {
-            return Ok(Vec::new());
-        };
         let mut deltas = Vec::new();
-        if let Some(delta) = choice.get("delta") {
-            self.delta(delta, &mut deltas)?;
+        for delta in ["delta", "message"].map(|field| &choice[field]) {
+            if delta.is_object() {
+                self.delta(delta, &mut deltas)?;
+            }
         }
-        if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
-            self.finished = true;
-            self.assembly.stop = self.stop_reason(reason);
-            reason.clone_into(&mut self.assembly.vendor_stop);
+        let reason = text(choice, "finish_reason");
+        if !reason.is_empty() {
+            self.stop(reason);
         }
         Ok(deltas)
     }
 
-    pub(super) fn is_done(&self) -> bool {
-        self.done || self.assembly.is_full()
-    }
-
-    pub(super) fn finish(mut self) -> Reply {
-        for (at, (_, block)) in self.tools.iter().enumerate() {
-            // Some servers give no ids; results have to be tied to calls all the same.
-            self.assembly
-                .name_tool(*block, &format!("call_{}_{at}", self.call_id), "");
-        }
-        self.assembly.finish()
+    fn stop(&mut self, reason: &str) {
+        self.finished = true;
+        self.assembly.stop = self.stop_reason(reason);
+        reason.clone_into(&mut self.assembly.vendor_stop);
     }
 
     fn delta(&mut self, delta: &Value, deltas: &mut Vec<Delta>) -> Result<(), Failure> {
-        let field = |name: &str| {
-            delta
-                .get(name)
-                .and_then(Value::as_str)
-                .filter(|text| !text.is_empty())
-        };
-        if let Some(text) = field("reasoning_content").or_else(|| field("reasoning")) {
-            let block = match self.thinking {
-                Some(block) => block,
-                None => {
-                    let block = self.block();
-                    self.assembly.open_thinking(block, String::new());
-                    *self.thinking.insert(block)
-                }
-            };
-            deltas.extend(self.assembly.add(block, Part::Thinking, text));
+        for field in [REASONING_FIELD, "reasoning"] {
+            let more = text(delta, field);
+            if !more.is_empty() {
+                self.think(field, more, deltas);
+                break;
+            }
         }
-        self.refused |= field("refusal").is_some();
-        for text in [field("content"), field("refusal")].into_iter().flatten() {
-            let block = match self.text {
-                Some(block) => block,
-                None => {
-                    let block = self.block();
-                    self.assembly.open_text(block);
-                    *self.text.insert(block)
-                }
-            };
-            deltas.extend(self.assembly.add(block, Part::Text, text));
+        self.refused |= !text(delta, "refusal").is_empty();
+        for field in ["content", "refusal"] {
+            self.say(text(delta, field), deltas);
         }
-        for call in delta
-            .get("tool_calls")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
+        // Some servers give content as parts, thinking among them.
+        for part in list(delta, "content") {
+            match text(part, "type") {
+                "text" => self.say(text(part, "text"), deltas),
+                "thinking" => {
+                    for part in list(part, "thinking") {
+                        self.think("thinking", text(part, "text"), deltas);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for call in list(delta, "tool_calls") {
             if !call.is_object() {
                 return Err(Failure::garbled("a tool call is not an object".to_owned()));
             }
-            self.tool(call, deltas);
+            self.call(call, deltas);
+        }
+        // What calls were before there could be several.
+        if let Some(function) = delta.get("function_call").filter(|call| call.is_object()) {
+            self.call(
+                &serde_json::json!({ "index": 0, "function": function }),
+                deltas,
+            );
         }
         Ok(())
     }
 
-    fn tool(&mut self, call: &Value, deltas: &mut Vec<Delta>) {
-        let index = call
-            .get("index")
-            .and_then(Value::as_u64)
-            .unwrap_or_default();
-        let function = &call["function"];
-        let text = |value: &Value, field: &str| {
-            value
-                .get(field)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
+    fn think(&mut self, field: &str, more: &str, deltas: &mut Vec<Delta>) {
+        let block = match self.thinking {
+            Some(block) => block,
+            None => {
+                let block = next(&mut self.next_block);
+                let vendor_id = if field == REASONING_FIELD { field } else { "" };
+                self.assembly.open_thinking(block, vendor_id, String::new());
+                *self.thinking.insert(block)
+            }
         };
+        deltas.extend(self.assembly.add(block, Part::Thinking, more));
+    }
+
+    fn say(&mut self, more: &str, deltas: &mut Vec<Delta>) {
+        if more.is_empty() {
+            return;
+        }
+        let block = match self.text {
+            Some(block) => block,
+            None => {
+                let block = next(&mut self.next_block);
+                self.assembly.open_text(block);
+                *self.text.insert(block)
+            }
+        };
+        deltas.extend(self.assembly.add(block, Part::Text, more));
+    }
+
+    fn call(&mut self, call: &Value, deltas: &mut Vec<Delta>) {
+        let function = &call["function"];
         let (id, name) = (text(call, "id"), text(function, "name"));
-        let known = self
-            .tools
-            .iter()
-            .find(|(known, _)| *known == index)
-            .map(|(_, block)| *block);
-        let block = match known {
+        let block = match self.tools.find(call, name, &self.assembly) {
             Some(block) => {
-                self.assembly.name_tool(block, &id, &name);
+                self.assembly.name_tool(block, id, name);
                 block
             }
             None => {
-                let block = self.block();
-                self.tools.push((index, block));
-                self.assembly.open_tool(block, id, name);
+                let block = next(&mut self.next_block);
+                self.tools.add(call, block);
+                self.assembly
+                    .open_tool(block, id.to_owned(), name.to_owned());
                 block
             }
         };
-        deltas.extend(
-            self.assembly
-                .add(block, Part::ToolArgs, &text(function, "arguments")),
-        );
+        let arguments = match &function["arguments"] {
+            Value::String(more) => more.clone(),
+            // Some servers give an object instead of its text.
+            Value::Object(whole) => Value::Object(whole.clone()).to_string(),
+            _ => return,
+        };
+        deltas.extend(self.assembly.add(block, Part::ToolArgs, &arguments));
     }
 
-    fn block(&mut self) -> u32 {
-        let block = self.next_block;
-        self.next_block += 1;
-        block
-    }
-
-    /// This vendor counts cached tokens among the input; the log has them apart.
+    /// This vendor counts cached tokens among the input; the log has them apart. Thinking is counted among
+    /// the output, but by some servers beside it: then the total says so.
     fn usage(&mut self, usage: &Value) {
-        let count = |value: &Value| value.as_u64().unwrap_or_default();
-        let cached = count(&usage["prompt_tokens_details"]["cached_tokens"]);
+        let prompt = count(&usage["prompt_tokens"]);
+        let details = &usage["prompt_tokens_details"];
+        let cached = count(&details["cached_tokens"])
+            .max(count(&usage["prompt_cache_hit_tokens"]))
+            .min(prompt);
+        let written = count(&details["cache_write_tokens"]).min(prompt - cached);
+        let mut output = count(&usage["completion_tokens"]);
+        let reasoning = count(&usage["completion_tokens_details"]["reasoning_tokens"]);
+        let with_reasoning = output.saturating_add(reasoning);
+        if count(&usage["total_tokens"]) == prompt.saturating_add(with_reasoning) {
+            output = with_reasoning;
+        }
         let known = &mut self.assembly.usage;
-        known.input = count(&usage["prompt_tokens"]).saturating_sub(cached);
-        known.output = count(&usage["completion_tokens"]);
+        known.input = prompt - cached - written;
+        known.output = output;
         known.cache_read = cached;
+        known.cache_write = written;
     }
 
     fn stop_reason(&self, reason: &str) -> StopReason {
         match reason {
             _ if self.refused => StopReason::Refusal,
             // Some servers say `stop` although they ask for tools.
-            "stop" if !self.tools.is_empty() => StopReason::ToolUse,
-            "stop" => StopReason::EndTurn,
+            "stop" | "eos" if self.assembly.has_tools() => StopReason::ToolUse,
+            "stop" | "eos" => StopReason::EndTurn,
             "tool_calls" | "function_call" => StopReason::ToolUse,
-            "length" => StopReason::MaxTokens,
+            "length" | "max_tokens" => StopReason::MaxTokens,
             "content_filter" => StopReason::Refusal,
             _ => StopReason::OtherStop,
         }
     }
+}
+
+fn next(block: &mut u32) -> u32 {
+    let this = *block;
+    *block += 1;
+    this
 }

@@ -1,19 +1,21 @@
 //! What a call asks for, before it is put into a vendor's words.
 
+use std::borrow::Cow;
+
 use cocoonbox_commands::agent::Entry;
 use cocoonbox_proto::log::v1::{ModelChoice, Wire};
 use serde_json::Value;
 
-use super::{anthropic, openai};
+use super::{anthropic, image::ImageBytes, openai, responses};
 
 /// Where the configuration says nothing.
 pub(super) const OUTPUT_TOKENS_DEFAULT: u32 = 8_192;
 
 /// A tool as the model is told about it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ToolSpec {
-    pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
+    pub(crate) name: Cow<'static, str>,
+    pub(crate) description: Cow<'static, str>,
     /// JSON Schema 2020-12.
     pub(crate) parameters: Value,
 }
@@ -25,6 +27,8 @@ pub(crate) struct Request<'a> {
     pub(crate) system: &'a str,
     pub(crate) conversation: &'a [Entry],
     pub(crate) tools: &'a [ToolSpec],
+    /// Of the pictures that [`super::images_shown`] names.
+    pub(crate) images: &'a ImageBytes,
 }
 
 impl Request<'_> {
@@ -42,14 +46,38 @@ impl Request<'_> {
     pub(super) fn path(&self) -> &'static str {
         match self.wire() {
             Wire::OpenaiChat => "/openai/v1/chat/completions",
+            Wire::OpenaiResponses => "/openai/v1/responses",
             Wire::AnthropicMessages | Wire::Unspecified => "/anthropic/v1/messages",
+        }
+    }
+
+    /// Returns the headers that the wire wants besides the usual ones.
+    pub(super) fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        match self.wire() {
+            Wire::OpenaiChat | Wire::OpenaiResponses => &[],
+            Wire::AnthropicMessages | Wire::Unspecified if self.model.thinking_tokens_max > 0 => {
+                anthropic::HEADERS_THINKING
+            }
+            Wire::AnthropicMessages | Wire::Unspecified => anthropic::HEADERS,
         }
     }
 
     pub(super) fn body(&self) -> Value {
         match self.wire() {
             Wire::OpenaiChat => openai::body(self),
+            Wire::OpenaiResponses => responses::body(self),
             Wire::AnthropicMessages | Wire::Unspecified => anthropic::body(self),
+        }
+    }
+
+    /// Returns how hard OpenAI's models are to think, in the vendor's three words. It takes no number of
+    /// tokens.
+    pub(super) fn effort(&self) -> Option<&'static str> {
+        match self.model.thinking_tokens_max {
+            0 => None,
+            1..4_096 => Some("low"),
+            4_096..16_384 => Some("medium"),
+            16_384.. => Some("high"),
         }
     }
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use cocoonbox_events::{AgentEvent, Payload};
 use cocoonbox_proto::log::v1::{agent_tool_finished::Outcome, agent_turn_ended};
 
-use crate::world::{World, payload, read, story};
+use crate::{
+    recorded::decide_again,
+    world::{World, payload, read, story},
+};
 
 const SCRIPT: &str = r#"
 [[conversation]]
@@ -43,6 +46,7 @@ async fn crash_everywhere(variable: &str) {
             world.send("go").await;
         }
         check(&world, number).await;
+        decide_again(&mut world, &number.to_string()).await;
         if !crashed {
             assert!(number > 15, "only {number} appends in a turn with tools");
             return;
@@ -110,6 +114,15 @@ async fn check(world: &World, number: u64) {
 impl World {
     /// True once the process died, false once the turn has ended.
     async fn serve_ended_or_turn(&mut self) -> bool {
+        self.serve_ended_or(|event| event.kind == "agent.turn_ended")
+            .await
+    }
+
+    /// True once the process died, false once an event is there.
+    pub(crate) async fn serve_ended_or(
+        &mut self,
+        is_last: impl Fn(&cocoonbox_proto::log::v1::Event) -> bool,
+    ) -> bool {
         let deadline = tokio::time::Instant::now() + crate::world::DEADLINE;
         loop {
             assert!(
@@ -128,7 +141,7 @@ impl World {
                 while let Ok(Some(item)) = stream.message().await {
                     use cocoonbox_proto::log::v1::event_or_heartbeat::Item;
                     if let Some(Item::Event(event)) = item.item
-                        && event.kind == "agent.turn_ended"
+                        && is_last(&event)
                     {
                         // What follows the end (nothing) could still crash: not in this script.
                         return !self.serve_is_running();

@@ -1,8 +1,13 @@
 //! The file tools over the toolhost's own socket.
 
+mod edits;
+mod paths;
+mod search;
+
+use std::fmt::Write as _;
+
 use cocoonbox_proto::toolhost::v1::{
-    EditRequest, FileResponse, GrepRequest, LsRequest, ReadRequest, WriteRequest,
-    toolhost_client::ToolhostClient,
+    EditRequest, FileResponse, ReadRequest, WriteRequest, toolhost_client::ToolhostClient,
 };
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
@@ -10,15 +15,19 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::{execs::NO_MODEL, world::World};
 
-struct Host {
-    world: World,
-    client: ToolhostClient<Channel>,
+pub(crate) struct Host {
+    pub(crate) world: World,
+    pub(crate) client: ToolhostClient<Channel>,
 }
 
 impl Host {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let mut world = World::dark("anthropic", NO_MODEL).await;
         world.start_toolhost();
+        Self::of(world).await
+    }
+
+    pub(crate) async fn of(world: World) -> Self {
         let socket = world.path("toolhost.sock");
         let channel = Endpoint::from_static("http://t")
             .connect_with_connector(tower::service_fn(move |_| {
@@ -27,7 +36,9 @@ impl Host {
             }))
             .await
             .expect("a connection");
-        let client = ToolhostClient::new(channel).max_encoding_message_size(32 << 20);
+        let client = ToolhostClient::new(channel)
+            .max_encoding_message_size(32 << 20)
+            .max_decoding_message_size(32 << 20);
         Self { world, client }
     }
 
@@ -44,6 +55,7 @@ impl Host {
             path: path.into(),
             offset,
             limit,
+            reader: "me".into(),
         };
         self.client
             .read(request)
@@ -56,6 +68,7 @@ impl Host {
         let request = WriteRequest {
             path: path.into(),
             content: content.into(),
+            reader: "me".into(),
         };
         self.client
             .write(request)
@@ -71,6 +84,8 @@ impl Host {
             old,
             new,
             replace_all,
+            reader: "me".into(),
+            edits: Vec::new(),
         };
         self.client
             .edit(request)
@@ -84,110 +99,6 @@ fn refused(answer: &FileResponse, text: &str) {
     assert!(
         !answer.ok && answer.text.contains(text),
         "{answer:?} without `{text}`"
-    );
-}
-
-#[tokio::test]
-async fn no_path_leads_out() {
-    use std::os::unix::fs::symlink;
-    let mut host = Host::new().await;
-    let workspace = host.world.workspace();
-    std::fs::create_dir(workspace.join("in")).expect("a folder");
-    host.put("in/file", "inside");
-    symlink("/etc", workspace.join("etc")).expect("a link");
-    symlink("/etc/passwd", workspace.join("passwd")).expect("a link");
-    symlink("../../..", workspace.join("up")).expect("a link");
-    symlink("in/file", workspace.join("near")).expect("a link");
-    symlink("/proc/self/root/etc", workspace.join("magic")).expect("a link");
-    symlink("loop", workspace.join("loop")).expect("a link");
-    assert_eq!(host.read("near", 0, 0).await.text, "inside");
-    for path in [
-        "etc/passwd",
-        "passwd",
-        "up/etc/passwd",
-        "../../etc/passwd",
-        "magic/passwd",
-        "loop",
-        "in/../../x",
-    ] {
-        refused(&host.read(path, 0, 0).await, "leads out");
-        refused(
-            &host.write(path, "x").await,
-            if path == "passwd" || path == "loop" {
-                "symbolic link"
-            } else {
-                "leads out"
-            },
-        );
-    }
-    refused(&host.read("/etc/passwd", 0, 0).await, "outside of");
-    refused(&host.read("a\0b", 0, 0).await, "NUL");
-    refused(&host.read("", 0, 0).await, "empty");
-    refused(&host.read("missing", 0, 0).await, "does not exist");
-    refused(&host.read("in", 0, 0).await, "is a directory");
-    refused(&host.read("in/file/x", 0, 0).await, "not a directory");
-    refused(&host.write("near", "x").await, "symbolic link");
-    refused(&host.write("in/", "x").await, "directory");
-    refused(&host.write("..", "x").await, "directory");
-    assert_eq!(host.get("in/file"), b"inside");
-    let ls = host
-        .client
-        .ls(LsRequest { path: "etc".into() })
-        .await
-        .expect("an answer");
-    refused(&ls.into_inner(), "leads out");
-    let grep = GrepRequest {
-        pattern: "root".into(),
-        path: "etc".into(),
-        ..Default::default()
-    };
-    refused(
-        &host
-            .client
-            .grep(grep)
-            .await
-            .expect("an answer")
-            .into_inner(),
-        "leads out",
-    );
-    let grep = GrepRequest {
-        pattern: "root".into(),
-        ..Default::default()
-    };
-    let text = host
-        .client
-        .grep(grep)
-        .await
-        .expect("an answer")
-        .into_inner()
-        .text;
-    assert!(text.contains("nothing matches"), "{text}");
-}
-
-#[tokio::test]
-async fn special_files_are_not_waited_for() {
-    let mut host = Host::new().await;
-    let fifo = host.world.workspace().join("fifo");
-    assert!(
-        std::process::Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .expect("mkfifo")
-            .success()
-    );
-    refused(&host.read("fifo", 0, 0).await, "not a regular file");
-    refused(&host.write("fifo", "x").await, "not a regular file");
-    let grep = GrepRequest {
-        pattern: "x".into(),
-        ..Default::default()
-    };
-    assert!(
-        host.client
-            .grep(grep)
-            .await
-            .expect("an answer")
-            .into_inner()
-            .ok
     );
 }
 
@@ -219,7 +130,17 @@ async fn read_gives_ranges_and_says_what_is_left() {
     host.put("f", "");
     assert!(host.read("f", 0, 0).await.text.contains("is empty"));
     host.put("f", b"caf\xe9\n");
-    assert_eq!(host.read("f", 0, 0).await.text, "caf\u{fffd}\n");
+    assert_eq!(
+        host.read("f", 0, 0).await.text,
+        "caf\u{e9}\n[the file is encoded as windows-1252; `edit` keeps that]"
+    );
+    host.put("f", b"\xff\xfeh\0i\0\n\0");
+    assert!(
+        host.read("f", 0, 0)
+            .await
+            .text
+            .starts_with("hi\n[the file is encoded as UTF-16LE")
+    );
 }
 
 #[tokio::test]
@@ -261,81 +182,67 @@ async fn write_is_whole_keeps_the_mode_and_makes_folders() {
 }
 
 #[tokio::test]
-async fn edit_is_exact_and_leaves_the_rest() {
+async fn pictures_are_shown_and_pdfs_are_read() {
     let mut host = Host::new().await;
-    host.put("f", "\u{feff}one\r\ntwo\r\ntwo\r\n");
-    refused(&host.edit("three", "x", false).await, "does not occur");
-    refused(&host.edit("two", "x", false).await, "2 times");
-    refused(&host.edit("two", "x", false).await, "lines 2, 3");
-    refused(&host.edit("two", "two", false).await, "nothing to change");
-    refused(&host.edit("", "x", false).await, "`old` is empty");
-    assert!(host.edit("one\ntwo", "eins\nzwei", false).await.ok);
-    assert_eq!(host.get("f"), "\u{feff}eins\r\nzwei\r\ntwo\r\n".as_bytes());
-    host.put("f", b"caf\xe9 aaa\n");
-    assert!(host.edit("a", "b", true).await.text.contains("4 places"));
-    assert_eq!(host.get("f"), b"cbf\xe9 bbb\n");
+    let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x07\0\0\0\x05\x08\x06\0\0\0".to_vec();
+    png.extend([0; 40]);
+    host.put("p.png", &png);
+    let answer = host.read("p.png", 0, 0).await;
+    assert!(
+        answer.text.contains("PNG, 7 x 5 pixels, 69 bytes"),
+        "{}",
+        answer.text
+    );
+    assert_eq!(answer.picture, png);
+    png.extend(vec![0; 5 << 20]);
+    host.put("p.png", &png);
+    refused(
+        &host.read("p.png", 0, 0).await,
+        "over the 4194304 that can be shown",
+    );
+    host.put("doc.pdf", pdf("Hello from page one"));
+    let answer = host.read("doc.pdf", 0, 0).await;
+    assert!(
+        answer.ok && answer.text.starts_with("[page 1 of 1]"),
+        "{answer:?}"
+    );
+    assert!(answer.text.contains("Hello from page one"), "{answer:?}");
+    host.put("bad.pdf", "%PDF-1.4\nnothing of the kind");
+    refused(&host.read("bad.pdf", 0, 0).await, "cannot be read");
+    assert!(host.write("f", "the toolhost answers").await.ok);
 }
 
-#[tokio::test]
-async fn ls_and_grep_are_bounded_and_readable() {
-    let mut host = Host::new().await;
-    std::fs::create_dir_all(host.world.workspace().join("src/.git")).expect("a folder");
-    host.put("src/a.rs", "fn main() {}\n// butterfly 🦋\n");
-    host.put("src/b.txt", "butterfly\n");
-    host.put("src/.git/x", "butterfly\n");
-    host.put("src/bin", b"butterfly\0\n");
-    let ls = host
-        .client
-        .ls(LsRequest { path: "src".into() })
-        .await
-        .expect("an answer")
-        .into_inner();
-    assert_eq!(
-        ls.text,
-        ".git/\na.rs  31 bytes\nb.txt  10 bytes\nbin  11 bytes\n"
-    );
-    let mut grep = async |pattern: &str, glob: &str, path: &str| {
-        let request = GrepRequest {
-            pattern: pattern.into(),
-            glob: glob.into(),
-            path: path.into(),
-            ignore_case: true,
-        };
-        host.client
-            .grep(request)
-            .await
-            .expect("an answer")
-            .into_inner()
-    };
-    assert_eq!(
-        grep("BUTTER", "", "").await.text,
-        "src/a.rs:2: // butterfly 🦋\nsrc/b.txt:1: butterfly\n[2 matches in 2 files]"
-    );
-    assert!(
-        grep("butter", "*.rs", "src")
-            .await
-            .text
-            .contains("[1 matches in 1 files]")
-    );
-    assert!(
-        grep("butter", "", "src/b.txt")
-            .await
-            .text
-            .starts_with("src/b.txt:1: butterfly")
-    );
-    refused(&grep("(", "", "").await, "not a regular expression");
-    refused(&grep("x", "[", "").await, "not a glob");
-    host.put("many", "match\n".repeat(5_000));
-    let request = GrepRequest {
-        pattern: "match".into(),
-        ..Default::default()
-    };
-    let text = host
-        .client
-        .grep(request)
-        .await
-        .expect("an answer")
-        .into_inner()
-        .text;
-    assert!(text.contains("stopped after 300 matches"), "{text}");
+/// A PDF of one page.
+pub(crate) fn pdf(text: &str) -> Vec<u8> {
+    let content = format!("BT /F1 24 Tf 72 720 Td ({text}) Tj ET");
+    let objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_owned(),
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R \
+         /Resources << /Font << /F1 5 0 R >> >> >>"
+            .to_owned(),
+        format!(
+            "<< /Length {} >>\nstream\n{content}\nendstream",
+            content.len()
+        ),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
+            .to_owned(),
+    ];
+    let mut pdf = "%PDF-1.4\n".to_owned();
+    let mut offsets = Vec::new();
+    for (at, object) in objects.iter().enumerate() {
+        offsets.push(pdf.len());
+        writeln!(pdf, "{} 0 obj\n{object}\nendobj", at + 1).expect("a string takes all");
+    }
+    let table = pdf.len();
+    pdf.push_str("xref\n0 6\n0000000000 65535 f \n");
+    for offset in offsets {
+        writeln!(pdf, "{offset:010} 00000 n ").expect("a string takes all");
+    }
+    writeln!(
+        pdf,
+        "trailer << /Size 6 /Root 1 0 R >>\nstartxref\n{table}\n%%EOF"
+    )
+    .expect("a string takes all");
+    pdf.into_bytes()
 }

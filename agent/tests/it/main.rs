@@ -1,15 +1,29 @@
 //! The agent as real processes on temporary folders, with a scripted model behind a plain door.
 
+mod blobs;
 mod cancel;
+mod children;
+mod compaction;
 mod crash;
 mod credentials;
 mod door;
+mod erase;
 mod events;
 mod execs;
+mod fetches;
+mod fetches_tls;
 mod files;
+mod hostile;
 mod init;
+mod instructions;
+mod mcp;
+mod money;
+mod people;
 mod pipes;
 mod quiesce;
+mod recorded;
+mod release;
+mod terminals;
 mod trees;
 mod turns;
 mod world;

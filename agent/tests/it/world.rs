@@ -9,14 +9,14 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use cocoonbox_events::{Clock, Ids, Kind, Payload, SystemClock, SystemIds};
+use cocoonbox_events::{Clock, Ids, Kind, LogId, Payload, SystemClock, SystemIds};
 use cocoonbox_model::{Script, Server};
 use cocoonbox_proto::{
     agent::v1::{
-        EventsRequest, SendRequest, agents_client::AgentsClient, box_log_client::BoxLogClient,
-        session_client::SessionClient,
+        Branch, EventsRequest, ReleaseRequest, SendRequest, agents_client::AgentsClient,
+        box_log_client::BoxLogClient, session_client::SessionClient,
     },
-    log::v1::{Event, event_or_heartbeat::Item},
+    log::v1::{Event, EventOrHeartbeat, Tail, event_or_heartbeat::Item},
 };
 use ed25519_dalek::{Signer, SigningKey};
 use tempfile::TempDir;
@@ -25,19 +25,23 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tonic::{
-    Request, Status,
+    Request, Status, Streaming,
     metadata::MetadataValue,
     service::{Interceptor, interceptor::InterceptedService},
     transport::{Channel, Endpoint},
 };
 
 /// Anything that a test waits for happens by then, or the test fails.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
+
+const AGENT: &str = env!("CARGO_BIN_EXE_cocoonbox-agent");
 
 pub(crate) struct World {
     pub(crate) folder: TempDir,
-    _model: Server,
+    pub(crate) model: Server,
     pub(crate) key: SigningKey,
+    /// What the box is released with.
+    pub(crate) lineage: Vec<Branch>,
     door: crate::door::Door,
     toolhost: Option<Child>,
     serve: Option<tokio::process::Child>,
@@ -83,15 +87,19 @@ impl World {
             "wake_id": "wake1",
             "key_id": "key1",
             "public_key": BASE64_URL_SAFE_NO_PAD.encode(key.verifying_key().as_bytes()),
-            "log_id": SystemIds.draw().simple().to_string(),
             "models": { "main": { "wire": wire, "model": "scripted", "output_tokens_max": 4096 } },
         });
         std::fs::write(folder.path().join("identity"), identity.to_string()).expect("a write");
+        let lineage = vec![Branch {
+            log_id: LogId(SystemIds.draw()).as_bytes().to_vec(),
+            ..Branch::default()
+        }];
         let addr = SocketAddr::from(([127, 0, 0, 1], 1));
         Self {
             folder,
-            _model: model,
+            model,
             key,
+            lineage,
             door,
             toolhost: None,
             serve: None,
@@ -108,10 +116,46 @@ impl World {
     }
 
     pub(crate) fn start_toolhost(&mut self) {
+        self.start_toolhost_by(Command::new(AGENT), None);
+    }
+
+    /// As a user who may have so many processes.
+    pub(crate) fn start_toolhost_as(&mut self, uid: u32, processes: u32) {
+        // Where it was built, others may not look.
+        let program = self.path("cocoonbox-agent");
+        if std::fs::hard_link(AGENT, &program).is_err() {
+            std::fs::copy(AGENT, &program).expect("a copy of the agent");
+        }
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--reuid", &uid.to_string(), "--regid", &uid.to_string()])
+            .args(["--clear-groups", "prlimit", &format!("--nproc={processes}")])
+            .arg(program);
+        self.start_toolhost_by(command, None);
+    }
+
+    /// With another door for everything that it fetches.
+    pub(crate) fn start_toolhost_behind(&mut self, door: SocketAddr) {
+        self.start_toolhost_by(Command::new(AGENT), Some(door));
+    }
+
+    /// With another door, and a certificate that it trusts in the place of all others.
+    pub(crate) fn start_toolhost_trusting(&mut self, certificate: &Path, door: SocketAddr) {
+        let mut command = Command::new(AGENT);
+        command.env("SSL_CERT_FILE", certificate);
+        command.env_remove("SSL_CERT_DIR");
+        self.start_toolhost_by(command, Some(door));
+    }
+
+    fn start_toolhost_by(&mut self, mut command: Command, door: Option<SocketAddr>) {
         self.stop_toolhost();
         std::fs::remove_file(self.path("toolhost.sock")).ok();
-        let child = Command::new(env!("CARGO_BIN_EXE_cocoonbox-agent"))
-            .arg("toolhost")
+        if let Some(door) = door {
+            command.arg("toolhost").arg("--door").arg(door.to_string());
+        } else {
+            command.arg("toolhost");
+        }
+        let child = command
             .arg("--socket")
             .arg(self.path("toolhost.sock"))
             .arg("--workspace")
@@ -126,7 +170,8 @@ impl World {
         self.toolhost = Some(child);
         let path = self.path("toolhost.sock");
         for _ in 0..2_000 {
-            if path.exists() {
+            // The file is there a moment before somebody listens.
+            if std::os::unix::net::UnixStream::connect(&path).is_ok() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -145,8 +190,20 @@ impl World {
             .expect("a serve")
     }
 
-    /// Starts the serve process; false if it ended before it answered.
+    /// Starts the serve process and releases it; false if it ended before it answered.
     pub(crate) async fn start_serve(&mut self, env: &[(&str, String)]) -> bool {
+        self.start_paused(env).await && self.release().await.is_ok()
+    }
+
+    /// Tells the box which log it writes.
+    pub(crate) async fn release(&self) -> Result<Tail, Status> {
+        let lineage = self.lineage.clone();
+        let released = self.box_log().release(ReleaseRequest { lineage }).await;
+        released.map(tonic::Response::into_inner)
+    }
+
+    /// Starts the serve process; false if it ended before it listened.
+    pub(crate) async fn start_paused(&mut self, env: &[(&str, String)]) -> bool {
         let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_cocoonbox-agent"))
             .args(["serve", "--listen", "127.0.0.1:0"])
             .arg("--identity")
@@ -260,6 +317,13 @@ impl World {
         events
     }
 
+    /// Follows the log from its beginning.
+    pub(crate) async fn follow(&self) -> Following {
+        let request = EventsRequest::default();
+        let stream = self.session().events(request).await.expect("a stream");
+        Following(stream.into_inner())
+    }
+
     /// Follows the log until `found` says so and returns everything up to there.
     pub(crate) async fn until(&self, mut found: impl FnMut(&Event) -> bool) -> Vec<Event> {
         let request = EventsRequest::default();
@@ -291,6 +355,21 @@ impl World {
 
     pub(crate) async fn until_kind(&self, kind: &str) -> Vec<Event> {
         self.until(|event| event.kind == kind).await
+    }
+}
+
+/// The log as it grows.
+pub(crate) struct Following(Streaming<EventOrHeartbeat>);
+
+impl Following {
+    pub(crate) async fn next(&mut self) -> Event {
+        loop {
+            let item = timeout(DEADLINE, self.0.message()).await.expect("in time");
+            let item = item.expect("an item").expect("not the end");
+            if let Some(Item::Event(event)) = item.item {
+                return event;
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use rustix::{
 };
 
 use super::{
-    Refusal, Roots,
+    Files, Refusal,
     path::{Place, show},
 };
 
@@ -18,13 +18,13 @@ const ENTRIES_MAX: usize = 1_000;
 /// Entries looked at.
 const ENTRIES_READ_MAX: usize = 50_000;
 
-pub(crate) fn ls(roots: &Roots, request: &LsRequest) -> Result<String, Refusal> {
+pub(crate) fn ls(files: &Files, request: &LsRequest) -> Result<String, Refusal> {
     let path = if request.path.is_empty() {
         "."
     } else {
         &request.path
     };
-    let place = roots.place(path)?;
+    let place = files.roots.place(path)?;
     let directory = place.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
     let mut names = Vec::new();
     let entries = Dir::read_from(&directory).map_err(|errno| place.failed(errno))?;

@@ -1,0 +1,156 @@
+//! Whether an agent may give input to a display: asked before each action, since a person may take it over.
+//!
+//! The api says who drives, for as long as its stream lasts. Without that word nobody here acts: what is not known
+//! to be free counts as held.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use cocoonbox_proto::agent::v1::{ControlHolder, FenceState, HandBack};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+#[cfg(test)]
+mod tests;
+
+/// The displays of this box, and who drives them.
+#[derive(Clone, Debug, Default)]
+pub struct Displays(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    known: Mutex<Known>,
+    /// Actions under way, so that who takes over can wait for their end.
+    acting: watch::Sender<Vec<u32>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// `None`: the api has not said, or says no more.
+    state: Option<FenceState>,
+    /// Of the stream whose word counts.
+    stream: u64,
+    /// Cancelled when something changes.
+    changed: CancellationToken,
+}
+
+/// One action may be done. Ask for another for the next one.
+#[derive(Debug)]
+pub struct Permit {
+    display: u32,
+    changed: CancellationToken,
+    displays: Displays,
+    /// How the last person left the display, for the agent to read of.
+    pub handed_back: Option<HandBack>,
+}
+
+/// Why an agent may not act.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("{label} has control of this display; wait until it is handed back")]
+    Held {
+        label: String,
+        /// When it ends unless there is input.
+        until_ms: i64,
+    },
+    #[error("it is not known who has control of this display; try again in a moment")]
+    Unknown,
+}
+
+impl Displays {
+    /// Asks whether an agent may act on a display.
+    pub fn enter(&self, display: u32) -> Result<Permit, Refused> {
+        let known = self.known();
+        let state = known.state.as_ref().ok_or(Refused::Unknown)?;
+        if let Some(holder) = holder(state, display) {
+            return Err(Refused::Held {
+                label: holder.label.clone(),
+                until_ms: holder.until_ms,
+            });
+        }
+        let handed_back = state.handed_back.iter().find(|one| one.display == display);
+        // Beneath the lock: whoever forbids it from here on sees that it goes on.
+        self.0.acting.send_modify(|acting| acting.push(display));
+        Ok(Permit {
+            display,
+            changed: known.changed.clone(),
+            displays: self.clone(),
+            handed_back: handed_back.cloned(),
+        })
+    }
+
+    /// Begins a stream of the api's words. From here on only its words count.
+    pub(crate) fn begin(&self) -> u64 {
+        let mut known = self.known();
+        known.stream += 1;
+        known.state = None;
+        known.changed();
+        known.stream
+    }
+
+    /// Takes a word of that stream in, and returns when no action goes on that it forbids.
+    pub(crate) async fn apply(&self, stream: u64, state: FenceState) {
+        let held: Vec<u32> = state.held.iter().map(|one| one.display).collect();
+        {
+            let mut known = self.known();
+            if known.stream != stream {
+                return;
+            }
+            known.state = Some(state);
+            known.changed();
+        }
+        let mut acting = self.0.acting.subscribe();
+        let is_still = |acting: &Vec<u32>| !acting.iter().any(|one| held.contains(one));
+        // The sender lives as long as we do.
+        drop(acting.wait_for(is_still).await);
+    }
+
+    /// Ends that stream: nothing is known any more, unless another has begun.
+    pub(crate) fn end(&self, stream: u64) {
+        let mut known = self.known();
+        if known.stream == stream {
+            known.state = None;
+            known.changed();
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn changed(&mut self) {
+        std::mem::take(&mut self.changed).cancel();
+    }
+}
+
+impl Permit {
+    /// Resolves when the action has to end: a person takes the display over, and waits for it.
+    pub async fn revoked(&self) {
+        let mut changed = self.changed.clone();
+        loop {
+            changed.cancelled().await;
+            let known = self.displays.known();
+            let is_free = |state: &FenceState| holder(state, self.display).is_none();
+            if !known.state.as_ref().is_some_and(is_free) {
+                return;
+            }
+            changed = known.changed.clone();
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.displays.0.acting.send_modify(|acting| {
+            if let Some(at) = acting.iter().position(|one| *one == self.display) {
+                acting.swap_remove(at);
+            }
+        });
+    }
+}
+
+fn holder(state: &FenceState, display: u32) -> Option<&ControlHolder> {
+    let held = state.held.iter().find(|one| one.display == display)?;
+    held.holder.as_ref()
+}

@@ -1,0 +1,146 @@
+use std::{path::Path, time::Duration};
+
+use rustix::process::Signal;
+use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
+
+use super::{part::Ending, *};
+
+/// Far more than any of it takes.
+const MAX: Duration = Duration::from_secs(30);
+
+struct Desktop {
+    happened: mpsc::UnboundedReceiver<Happened>,
+    stop: CancellationToken,
+    task: JoinHandle<Result<(), Error>>,
+    folder: tempfile::TempDir,
+}
+
+impl Desktop {
+    /// `$F` in the plan is a folder of the test's own.
+    fn start(plan: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("desktop.toml");
+        let plan = plan.replace("$F", folder.path().to_str().unwrap());
+        std::fs::write(&path, plan).unwrap();
+        let plan = Plan::read(&path).unwrap().unwrap();
+        let stop = CancellationToken::new();
+        let (sender, happened) = mpsc::unbounded_channel();
+        let told = move |one| drop(sender.send(one));
+        let task = tokio::spawn(run(plan, stop.clone(), told));
+        Self {
+            happened,
+            stop,
+            task,
+            folder,
+        }
+    }
+
+    async fn next(&mut self) -> Happened {
+        let next = timeout(MAX, self.happened.recv()).await;
+        next.expect("something happens").expect("it runs")
+    }
+
+    async fn started(&mut self) -> String {
+        match self.next().await {
+            Happened::Started { part, .. } => part,
+            failed @ Happened::Failed { .. } => panic!("{failed:?}"),
+        }
+    }
+
+    fn pid(&self, part: &str) -> rustix::process::Pid {
+        let text = std::fs::read_to_string(self.folder.path().join(part)).unwrap();
+        rustix::process::Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        timeout(MAX, self.task).await.unwrap().unwrap().unwrap();
+    }
+}
+
+fn lives(pid: rustix::process::Pid) -> bool {
+    Path::new(&format!("/proc/{}", pid.as_raw_nonzero())).exists()
+}
+
+/// The lower one is ready when it has written its id; the upper one runs on it.
+const TWO: &str = r#"
+[environment]
+WORD = "said in the plan"
+[[part]]
+name = "lower"
+command = ["sh", "-c", "echo $WORD >&2; echo $$ > $F/lower; exec sleep 1000"]
+ready = { command = ["test", "-s", "$F/lower"] }
+[[part]]
+name = "upper"
+command = ["sh", "-c", "echo $$ > $F/upper; exec sleep 1000"]
+needs = ["lower"]
+ready = { command = ["test", "-s", "$F/upper"] }
+"#;
+
+#[tokio::test]
+async fn a_part_that_is_killed_comes_back_and_takes_along_what_needs_it() {
+    let mut desktop = Desktop::start(TWO);
+    assert_eq!(desktop.started().await, "lower");
+    assert_eq!(desktop.started().await, "upper");
+    let (lower, upper) = (desktop.pid("lower"), desktop.pid("upper"));
+    for part in ["lower", "upper"] {
+        std::fs::remove_file(desktop.folder.path().join(part)).unwrap();
+    }
+    rustix::process::kill_process(lower, Signal::KILL).unwrap();
+    let Happened::Failed {
+        part,
+        ending,
+        output,
+        failures,
+        wait,
+    } = desktop.next().await
+    else {
+        panic!("it did not fail");
+    };
+    assert_eq!((part.as_str(), failures), ("lower", 1));
+    assert_eq!(ending, Ending::Signalled(9));
+    assert_eq!(output, "said in the plan");
+    assert!(wait > Duration::ZERO);
+    assert_eq!(desktop.started().await, "lower");
+    assert_eq!(desktop.started().await, "upper");
+    assert!(!lives(upper), "the upper one was started anew");
+    let (lower, upper) = (desktop.pid("lower"), desktop.pid("upper"));
+    desktop.end().await;
+    assert!(!lives(lower) && !lives(upper), "nothing is left");
+}
+
+#[tokio::test]
+async fn a_part_that_cannot_run_is_tried_ever_more_slowly_and_hinders_no_other() {
+    let mut desktop = Desktop::start(
+        r#"
+[[part]]
+name = "absent"
+command = ["/nowhere/at/all"]
+[[part]]
+name = "upper"
+command = ["sleep", "1000"]
+needs = ["absent"]
+[[part]]
+name = "beside"
+command = ["sleep", "1000"]
+"#,
+    );
+    let (mut waits, mut beside) = (Vec::new(), false);
+    while waits.len() < 3 || !beside {
+        match desktop.next().await {
+            Happened::Started { part, .. } => {
+                assert_eq!(part, "beside");
+                beside = true;
+            }
+            Happened::Failed {
+                part, ending, wait, ..
+            } => {
+                assert_eq!(part, "absent");
+                assert!(matches!(ending, Ending::NotStarted(_)), "{ending:?}");
+                waits.push(wait.as_millis());
+            }
+        }
+    }
+    assert_eq!(waits[..3], [100, 200, 400]);
+    desktop.end().await;
+}
