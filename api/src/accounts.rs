@@ -12,7 +12,7 @@ use std::{
 use cocoonbox_commands::{directory, user};
 use cocoonbox_events::{
     AppendError, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, LogKind, Meta, NewLog,
-    OffsetKey, Payload, Store, StreamName, UserEvent, limits::PAGE_EVENTS_MAX,
+    OffsetKey, Payload, ReadError, Store, StreamName, UserEvent, limits::PAGE_EVENTS_MAX,
 };
 
 use tokio_util::sync::CancellationToken;
@@ -28,10 +28,16 @@ pub struct Accounts {
     vault: Vault,
     ids: Arc<dyn Ids>,
     system: OnceLock<LogId>,
-    /// Account logs by user. A user's log never changes, so this only grows.
+    /// Account logs by user, as they began; a rewind goes on in another log, to which the store leads.
     logs: RwLock<HashMap<String, LogId>>,
     /// What is cancelled when a token is revoked, by token id.
-    live: Mutex<HashMap<String, CancellationToken>>,
+    live: Mutex<HashMap<String, Live>>,
+}
+
+/// What goes on with a token.
+struct Live {
+    user_id: String,
+    ended: CancellationToken,
 }
 
 /// A user as the logs have it.
@@ -66,6 +72,8 @@ pub enum AccountError {
     Load(#[from] LoadError),
     #[error(transparent)]
     Vault(#[from] VaultError),
+    #[error("finding a log")]
+    Read(#[source] ReadError),
     #[error("opening a log")]
     Log(#[from] AppendError),
     #[error("the name of a stream")]
@@ -84,14 +92,15 @@ impl Accounts {
         }
     }
 
-    /// Opens the system log and finishes accounts that a crash left half made. Call once, first.
-    pub async fn start(&self) -> Result<(), AccountError> {
+    /// Opens the system log and finishes accounts that a crash left half made. Call once, first. `system` is
+    /// the id of the system log if there is none: the same for all processes that may be first.
+    pub async fn start(&self, system: LogId) -> Result<(), AccountError> {
         let found = self
             .store
             .logs()
             .into_iter()
-            .find(|log| log.kind == LogKind::System);
-        let id = found.map_or_else(|| LogId(self.ids.draw()), |log| log.id);
+            .find(|log| log.kind == LogKind::System && log.parent.is_none());
+        let id = found.map_or(system, |log| log.id);
         let log = NewLog {
             id,
             kind: LogKind::System,
@@ -100,14 +109,16 @@ impl Accounts {
         };
         self.store.open(log).await?;
         let _ = self.system.set(id);
-        for user in self.directory().await?.state.users() {
+        let directory = self.directory().await?;
+        // Of those who leave, the key may be gone already.
+        for user in directory.state.users().filter(|user| !user.leaving) {
             self.open_account(&user.user_id, user.account_log).await?;
             let created = user::Command::Create {
                 user_id: user.user_id.clone(),
                 name: user.name.clone(),
                 admin: user.admin,
             };
-            let mut fold = Self::fold(&user.user_id, user.account_log)?;
+            let mut fold = self.fold(&user.user_id, user.account_log)?;
             let meta = Self::meta(&format!("create {}", user.user_id), &Caller::Host);
             fold.execute(&*self.store, &created, &meta, digest(&created))
                 .await?;
@@ -117,7 +128,7 @@ impl Accounts {
 
     /// Finds out whose token this is.
     pub async fn caller(&self, token: &str) -> Caller {
-        let owner = match self.vault.owner(token) {
+        let owner = match self.vault.owner(token).await {
             Ok(Some(owner)) => owner,
             Ok(None) => return Caller::Nobody(Denied::BadToken),
             Err(error) => {
@@ -125,7 +136,12 @@ impl Accounts {
                 return Caller::Nobody(Denied::Unavailable);
             }
         };
-        match self.account(&owner.user_id).await {
+        let account = match self.account(&owner.user_id).await {
+            // Whose token is kept may have been made by another process a moment ago.
+            Err(AccountError::NoSuchUser(_)) => self.account_made_elsewhere(&owner.user_id).await,
+            account => account,
+        };
+        match account {
             Ok(account) if account.state.is_live(&owner.token_id) => Caller::User {
                 user_id: account.user_id,
                 token_id: owner.token_id,
@@ -142,7 +158,7 @@ impl Accounts {
     /// Returns a user's account.
     pub async fn account(&self, user_id: &str) -> Result<Account, AccountError> {
         let log = self.log_of(user_id)?;
-        let mut fold = Self::fold(user_id, log)?;
+        let mut fold = self.fold(user_id, log)?;
         let (mut created_us, mut issued_us) = (0, HashMap::new());
         // The fold knows no time, so the stream is read here; it is as long as the user has tokens.
         loop {
@@ -179,6 +195,20 @@ impl Accounts {
         })
     }
 
+    async fn account_made_elsewhere(&self, user_id: &str) -> Result<Account, AccountError> {
+        let directory = self.directory().await?;
+        let user = directory.state.users().find(|user| user.user_id == user_id);
+        let user = user.ok_or_else(|| AccountError::NoSuchUser(user_id.to_owned()))?;
+        // Asked for, so that the store knows of the log before its next look.
+        let known = self.store.chain_at(user.account_log, 0).await;
+        known.map_err(AccountError::Read)?;
+        self.logs
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(user_id.to_owned(), user.account_log);
+        self.account(user_id).await
+    }
+
     /// Returns a user's account log.
     pub fn log_of(&self, user_id: &str) -> Result<LogId, AccountError> {
         let known = self
@@ -188,22 +218,25 @@ impl Accounts {
             .get(user_id)
             .copied();
         if let Some(log) = known {
-            return Ok(log);
+            return self.current(log);
         }
         let logs = self.store.logs().into_iter();
         let accounts = logs.filter(|log| log.kind == LogKind::Account);
         let mut known = self.logs.write().unwrap_or_else(PoisonError::into_inner);
         known.extend(accounts.map(|log| (log.owner, log.id)));
-        known
-            .get(user_id)
-            .copied()
-            .ok_or_else(|| AccountError::NoSuchUser(user_id.to_owned()))
+        let log = known.get(user_id).copied();
+        self.current(log.ok_or_else(|| AccountError::NoSuchUser(user_id.to_owned()))?)
+    }
+
+    fn current(&self, log: LogId) -> Result<LogId, AccountError> {
+        self.store.current(log).map_err(AccountError::Read)
     }
 
     /// Returns all users, by name.
     pub async fn list(&self) -> Result<Vec<Account>, AccountError> {
         let mut accounts = Vec::new();
-        for user in self.directory().await?.state.users() {
+        let directory = self.directory().await?;
+        for user in directory.state.users().filter(|user| !user.leaving) {
             accounts.push(self.account(&user.user_id).await?);
         }
         accounts.sort_by(|a, b| a.state.name.cmp(&b.state.name));
@@ -213,7 +246,10 @@ impl Accounts {
     /// Makes the first admin, or finds them, and issues a token.
     pub async fn bootstrap(&self, name: &str, label: &str) -> Result<Issued, AccountError> {
         let directory = self.directory().await?;
-        let first = directory.state.users().find(|user| user.admin);
+        let first = directory
+            .state
+            .users()
+            .find(|user| user.admin && !user.leaving);
         let user_id = match first {
             Some(user) => user.user_id.clone(),
             None => {
@@ -257,7 +293,7 @@ impl Accounts {
         label: &str,
         caller: &Caller,
     ) -> Result<Issued, AccountError> {
-        let token = self.vault.issue(&token_id, user_id)?;
+        let token = self.vault.issue(&token_id, user_id).await?;
         let command = user::Command::IssueToken {
             token_id: token_id.clone(),
             label: label.to_owned(),
@@ -283,31 +319,54 @@ impl Accounts {
             token_id: token_id.to_owned(),
         };
         let executed = self.execute(user_id, &command, caller).await?;
-        let live = self
-            .live
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(token_id);
-        if let Some(live) = live {
-            live.cancel();
-        }
-        self.vault.forget(token_id)?;
+        self.end_token(token_id);
+        self.vault.forget(token_id).await?;
         Ok(executed.key)
     }
 
-    /// Returns what is cancelled when this token is revoked.
-    pub fn revoked(&self, token_id: &str) -> CancellationToken {
+    /// Ends what goes on with a token that was revoked, here or by another process.
+    pub fn end_token(&self, token_id: &str) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.entry(token_id.to_owned()).or_default().clone()
+        if let Some(live) = live.remove(token_id) {
+            live.ended.cancel();
+        }
     }
 
-    async fn execute(
+    /// Ends what goes on with any token of a user.
+    pub fn end_user(&self, user_id: &str) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.retain(|_, live| {
+            let stays = live.user_id != user_id;
+            if !stays {
+                live.ended.cancel();
+            }
+            stays
+        });
+    }
+
+    /// Returns what is cancelled when this token of a user is revoked.
+    pub fn revoked(&self, token_id: &str, user_id: &str) -> CancellationToken {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = live.entry(token_id.to_owned()).or_insert_with(|| Live {
+            user_id: user_id.to_owned(),
+            ended: CancellationToken::new(),
+        });
+        live.ended.clone()
+    }
+
+    /// Ends every token of a user whose account says that it was deleted.
+    pub(crate) async fn end_all(&self, user_id: &str) -> Result<(), AccountError> {
+        self.end_user(user_id);
+        Ok(self.vault.forget_user(user_id).await?)
+    }
+
+    pub(crate) async fn execute(
         &self,
         user_id: &str,
         command: &user::Command,
         caller: &Caller,
     ) -> Result<Executed<UserEvent>, AccountError> {
-        let mut fold = Self::fold(user_id, self.log_of(user_id)?)?;
+        let mut fold = self.fold(user_id, self.log_of(user_id)?)?;
         let meta = Meta {
             command: CommandId(self.ids.draw()),
             actor: caller.actor(),
@@ -349,7 +408,7 @@ impl Accounts {
             name: name.to_owned(),
             admin,
         };
-        let mut fold = Self::fold(&user_id, account_log)?;
+        let mut fold = self.fold(&user_id, account_log)?;
         let meta = Self::meta(&format!("create {user_id}"), caller);
         fold.execute(&*self.store, &create, &meta, digest(&create))
             .await?;
@@ -367,18 +426,19 @@ impl Accounts {
         Ok(())
     }
 
-    async fn directory(&self) -> Result<Fold<directory::State>, AccountError> {
+    pub(crate) async fn directory(&self) -> Result<Fold<directory::State>, AccountError> {
         let system = self
             .system
             .get()
             .copied()
             .expect("`start` opens the system log first");
-        let mut fold = Fold::new(system, StreamName::new("directory")?);
+        let mut fold = Fold::new(self.current(system)?, StreamName::new("directory")?);
         fold.refresh(&*self.store).await?;
         Ok(fold)
     }
 
-    fn fold(user_id: &str, log: LogId) -> Result<Fold<user::State>, AccountError> {
+    fn fold(&self, user_id: &str, log: LogId) -> Result<Fold<user::State>, AccountError> {
+        let log = self.current(log)?;
         Ok(Fold::new(log, StreamName::new(format!("user/{user_id}"))?))
     }
 

@@ -14,6 +14,9 @@ use tonic::{Code, Status};
 
 use crate::{accounts::Accounts, revocable::Revocable, status};
 
+const DELETE_USER: &str = "/cocoonbox.control.v1.Users/Delete";
+const REVOKE_TOKEN: &str = "/cocoonbox.control.v1.Users/RevokeToken";
+
 /// Whoever sent a request, as far as the edge could tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
@@ -62,7 +65,11 @@ pub async fn identify(
         None => Caller::Nobody(Denied::NoToken),
     };
     let revoked = match &caller {
-        Caller::User { token_id, .. } => Some(accounts.revoked(token_id)),
+        // Who deletes themself or revokes the token in use ends their own token, and has to hear of it.
+        Caller::User { .. } if [DELETE_USER, REVOKE_TOKEN].contains(&request.uri().path()) => None,
+        Caller::User {
+            token_id, user_id, ..
+        } => Some(accounts.revoked(token_id, user_id)),
         Caller::Host | Caller::Nobody(_) => None,
     };
     request.extensions_mut().insert(caller);

@@ -1,5 +1,8 @@
 //! `cocoonbox.control.v1.Boxes`.
 
+mod fork;
+mod models;
+mod reader;
 mod watch;
 
 use std::{
@@ -10,27 +13,35 @@ use std::{
 };
 
 use cocoonbox_commands::boxes::{self, Command};
-use cocoonbox_events::{
-    CommandId, Fold, Ids, LogId, LogKind, Meta, NewLog, OffsetKey, Store, StreamName,
-};
+use cocoonbox_events::{CommandId, Fold, Ids, LogId, Meta, OffsetKey, Store, StreamName};
 use cocoonbox_machines::{BoxId, machine};
 use cocoonbox_projections::{BoxRow, Views, ViewsError};
-use cocoonbox_proto::control::v1::{
-    Box as BoxMessage, BoxRef, EnsureRequest, Flavor, GetBoxRequest, ListBoxesRequest,
-    ListBoxesResponse, Operation, OperationEvent, Phase, Promises, WatchBoxesRequest, WatchRequest,
-    boxes_server,
+use cocoonbox_proto::{
+    control::v1::{
+        Box as BoxMessage, BoxRef, EnsureRequest, Flavor, ForkRequest, GetBoxRequest,
+        ListBoxesRequest, ListBoxesResponse, Operation, OperationEvent, Phase, SetBoxModelsRequest,
+        State, WatchBoxesRequest, WatchRequest, boxes_server,
+    },
+    log::v1::ModelRoles,
 };
 use futures::Stream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status};
 
-use self::watch::{Steps, Watcher};
+use self::{
+    reader::{Reader, flavor_of},
+    watch::{Steps, Watcher},
+};
 use crate::{
     accounts::{AccountError, Accounts},
     auth::Caller,
     edge::no_such_box,
-    status, stream,
-    users::command_id,
+    fresh,
+    gateway::GatewayConfig,
+    images::{self, Images},
+    lease::{Owners, SectionError},
+    replica, status, stream,
+    users::{Asked, asked},
 };
 
 const NAME_DEFAULT: &str = "main";
@@ -45,11 +56,16 @@ pub struct Boxes {
     pub store: Arc<dyn Store>,
     pub views: Views,
     pub ids: Arc<dyn Ids>,
+    pub owners: Owners,
     pub promises: machine::Promises,
-    pub image: String,
+    pub images: Images,
+    /// The installation's models; none if no vendor is configured.
+    pub models: ModelRoles,
+    /// The vendors that a box's own models may be of.
+    pub gateway: GatewayConfig,
     pub boxes_per_user: usize,
     pub stop: CancellationToken,
-    /// One user's Ensure calls go one after the other, so that two of them cannot both make a box.
+    /// One user's Ensure calls go one after the other in this process, so that two of them cannot both make a box.
     pub ensuring: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -64,56 +80,50 @@ impl boxes_server::Boxes for Boxes {
         let caller = Caller::of(request.extensions());
         let user = caller.user()?.to_owned();
         let request = request.into_inner();
-        let flavor = match request.flavor() {
-            Flavor::Unspecified | Flavor::Core => Flavor::Core,
-        };
-        if Flavor::try_from(request.flavor).is_err() {
+        let Ok(flavor) = Flavor::try_from(request.flavor) else {
             return Err(status::bad_field("flavor", "unknown flavor"));
-        }
-        let command = command_id(&request.command_id, &*self.ids)?;
+        };
+        let asked = asked(&request.command_id, &*self.ids)?;
+        let command = asked.command;
         let lock = self.ensure_lock(&user);
         let _one_at_a_time = lock.lock().await;
         let log = self.log(&user)?;
         self.catch_up(log).await?;
-        let rows = self.views.boxes(&user).await.map_err(view)?;
-        // With the account in it: the command id is the caller's choice, and may be another's.
-        let seed = [log.as_bytes().as_slice(), command.as_bytes()].concat();
-        let derived = |step| CommandId::derive(&seed, step);
-        let box_id = if request.box_id.is_empty() {
-            let name = if request.name.is_empty() {
-                NAME_DEFAULT
-            } else {
-                &request.name
-            };
-            let found = rows
-                .iter()
-                .find(|b| b.name == name && b.flavor == i32::from(flavor));
-            if found.is_none() && rows.len() >= self.boxes_per_user {
-                return Err(status::status(
-                    Code::ResourceExhausted,
-                    "TOO_MANY_BOXES",
-                    format!(
-                        "you have {} boxes, the most allowed; delete one",
-                        rows.len()
-                    ),
-                ));
-            }
-            found.map_or_else(
-                || format!("b{}", &derived("box id").to_string()[16..]),
-                |b| b.id.clone(),
-            )
+        let mut rows = self.views.boxes(&user).await.map_err(view)?;
+        // Another api process may be making the same box: one at a time, and with everything before it seen.
+        let may_make = request.box_id.is_empty() && self.owners.are_shared();
+        let section = if may_make {
+            let section = self.owners.section(&format!("ensure/{user}")).await;
+            let section = section.map_err(|error| not_now(&error))?;
+            self.catch_up(log).await?;
+            rows = self.views.boxes(&user).await.map_err(view)?;
+            Some(section)
         } else {
-            let known = rows.iter().any(|b| b.id == request.box_id);
-            if !known {
-                return Err(no_such_box(&request.box_id));
-            }
-            request.box_id.clone()
+            None
         };
+        // With the user in it: the command id is the caller's choice, and may be another's. Not the account
+        // log, which is another after a rewind.
+        let seed = [user.as_bytes(), command.as_bytes()].concat();
+        let derived = |step| CommandId::derive(&seed, step);
         let name = if request.name.is_empty() {
             NAME_DEFAULT
         } else {
             &request.name
         };
+        let found = if request.box_id.is_empty() {
+            rows.iter().find(|row| row.name == name)
+        } else {
+            let known = rows.iter().find(|row| row.id == request.box_id);
+            Some(known.ok_or_else(|| no_such_box(&request.box_id))?)
+        };
+        let flavor = self.flavor(flavor, found)?;
+        if found.is_none() {
+            self.check_room(rows.len())?;
+        }
+        let box_id = found.map_or_else(
+            || format!("b{}", &derived("box id").to_string()[16..]),
+            |found| found.id.clone(),
+        );
         let ensure = Command::Ensure {
             box_id: box_id.clone(),
             flavor: u32::try_from(i32::from(flavor)).unwrap_or_default(),
@@ -122,10 +132,11 @@ impl boxes_server::Boxes for Boxes {
             user_id: user.clone(),
             operation_id: operation_id(command),
         };
-        let key = self
-            .execute(log, &box_id, &ensure, command, &caller)
-            .await?;
-        self.open_replica(&user, log, &box_id).await?;
+        let key = self.execute(log, &box_id, &ensure, asked, &caller).await?;
+        if let Some(section) = section {
+            section.leave().await;
+        }
+        self.open_replica(log, &box_id).await?;
         self.answer(&user, &box_id, key).await.map(Response::new)
     }
 
@@ -136,7 +147,7 @@ impl boxes_server::Boxes for Boxes {
         self.at_least(user, &request.at_least).await?;
         let row = self.views.box_(user, &request.box_id).await.map_err(view)?;
         let row = row.ok_or_else(|| no_such_box(&request.box_id))?;
-        Ok(Response::new(self.complete(row.into())))
+        Ok(Response::new(self.reader().complete(row).await))
     }
 
     async fn list(
@@ -173,6 +184,14 @@ impl boxes_server::Boxes for Boxes {
         Ok(Response::new(Box::pin(watcher.into_stream())))
     }
 
+    async fn fork(&self, request: Request<ForkRequest>) -> Result<Response<BoxMessage>, Status> {
+        let caller = Caller::of(request.extensions());
+        let user = caller.user()?.to_owned();
+        self.fork_box(&caller, &user, request.into_inner())
+            .await
+            .map(Response::new)
+    }
+
     async fn hibernate(&self, request: Request<BoxRef>) -> Result<Response<Operation>, Status> {
         self.operate(request, "hibernate", |command| Command::Hibernate {
             operation_id: operation_id(command),
@@ -186,6 +205,17 @@ impl boxes_server::Boxes for Boxes {
             operation_id: operation_id(command),
         })
         .await
+    }
+
+    async fn set_models(
+        &self,
+        request: Request<SetBoxModelsRequest>,
+    ) -> Result<Response<BoxMessage>, Status> {
+        let caller = Caller::of(request.extensions());
+        let user = caller.user()?.to_owned();
+        self.set_box_models(&caller, &user, request.into_inner())
+            .await
+            .map(Response::new)
     }
 
     type WatchOperationStream = Answers<OperationEvent>;
@@ -249,9 +279,10 @@ impl Boxes {
         {
             return Err(no_such_box(&request.box_id));
         }
-        let command = command_id(&request.command_id, &*self.ids)?;
+        let asked = asked(&request.command_id, &*self.ids)?;
+        let command = asked.command;
         let key = self
-            .execute(log, &request.box_id, &make(command), command, &caller)
+            .execute(log, &request.box_id, &make(command), asked, &caller)
             .await?;
         self.views
             .at_least(&key, stream::AT_LEAST)
@@ -276,12 +307,24 @@ impl Boxes {
         )))
     }
 
+    /// Checks that one more box is allowed beside this many.
+    fn check_room(&self, boxes: usize) -> Result<(), Status> {
+        if boxes < self.boxes_per_user {
+            return Ok(());
+        }
+        Err(status::status(
+            Code::ResourceExhausted,
+            "TOO_MANY_BOXES",
+            format!("you have {boxes} boxes, the most allowed; delete one"),
+        ))
+    }
+
     async fn execute(
         &self,
         log: LogId,
         box_id: &str,
         command: &Command,
-        id: CommandId,
+        asked: Asked,
         caller: &Caller,
     ) -> Result<OffsetKey, Status> {
         let box_id = BoxId::new(box_id).map_err(|e| status::bad_field("box_id", e.to_string()))?;
@@ -289,38 +332,31 @@ impl Boxes {
             .map_err(|e| status::bad_field("box_id", e.to_string()))?;
         let mut fold = Fold::<boxes::State>::new(log, stream);
         let meta = Meta {
-            command: id,
+            command: asked.command,
             actor: caller.actor(),
             cause: None,
         };
         let digest = *blake3::hash(format!("{command:?}").as_bytes()).as_bytes();
-        let executed = fold.execute(&*self.store, command, &meta, digest).await;
+        let store = &*self.store;
+        let executed = if asked.may_come_again {
+            fold.execute_remembered(store, command, &meta, digest).await
+        } else {
+            fold.execute(store, command, &meta, digest).await
+        };
         let executed = executed.map_err(|error| status::from_execute(error, rejected))?;
         Ok(executed.key)
     }
 
     /// Opens the replica of a box's log, so that the log can be followed before the box has written.
-    async fn open_replica(&self, user: &str, log: LogId, box_id: &str) -> Result<(), Status> {
+    async fn open_replica(&self, log: LogId, box_id: &str) -> Result<(), Status> {
         let stream = StreamName::new(format!("box/{box_id}"))
             .map_err(|e| status::bad_field("box_id", e.to_string()))?;
         let mut fold = Fold::<boxes::State>::new(log, stream);
         fold.refresh(&*self.store)
             .await
             .map_err(|error| status::internal(&error))?;
-        let Some(id) = fold.state.box_log else {
-            return Ok(());
-        };
-        let replica = NewLog {
-            id,
-            kind: LogKind::Box,
-            owner: user.to_owned(),
-            parent: None,
-        };
-        self.store
-            .open(replica)
-            .await
-            .map(|_| ())
-            .map_err(status::from_append)
+        let opened = replica::open(&*self.store, &fold.state).await;
+        opened.map(|_| ()).map_err(status::from_append)
     }
 
     async fn answer(&self, user: &str, id: &str, key: OffsetKey) -> Result<BoxMessage, Status> {
@@ -329,14 +365,14 @@ impl Boxes {
             .await
             .map_err(|_| stream::behind())?;
         let row = self.views.box_(user, id).await.map_err(view)?;
-        row.map(|row| self.complete(row.into()))
-            .ok_or_else(|| no_such_box(id))
+        let row = row.ok_or_else(|| no_such_box(id))?;
+        Ok(self.reader().complete(row).await)
     }
 
     /// Waits until the views have seen all that this user's log holds now.
     async fn catch_up(&self, log: LogId) -> Result<(), Status> {
-        let tail = self.store.tail(log).map_err(status::from_read)?;
-        let key = OffsetKey::new(log, tail.pos, tail.chain);
+        let key = fresh::tail(&*self.store, log).await;
+        let key = key.map_err(status::from_read)?;
         self.views
             .at_least(&key, stream::AT_LEAST)
             .await
@@ -361,12 +397,36 @@ impl Boxes {
             store: self.store.clone(),
             views: self.views.clone(),
             promises: self.promises,
-            image: self.image.clone(),
+            images: self.images.clone(),
+            models: self.models.clone(),
         }
     }
 
-    fn complete(&self, row: BoxMessage) -> BoxMessage {
-        complete(row, self.promises, &self.image)
+    /// Returns the flavor that a box is to have, if it can be started.
+    fn flavor(&self, asked: Flavor, found: Option<&BoxRow>) -> Result<Flavor, Status> {
+        let flavor = match found {
+            Some(row) => flavor_of(row),
+            None if asked == Flavor::Unspecified => self.images.flavor(),
+            None => asked,
+        };
+        if asked != Flavor::Unspecified && asked != flavor {
+            let (name, is) = (found.map_or("", |row| &row.name), images::name(flavor));
+            let words = format!("box `{name}` is a `{is}` box; another needs another name");
+            return Err(status::status(
+                Code::FailedPrecondition,
+                "OTHER_FLAVOR",
+                words,
+            ));
+        }
+        let runs = found.is_some_and(|row| row.state() == State::Running);
+        match self.images.find(flavor) {
+            Err(error) if !runs => Err(status::status(
+                Code::FailedPrecondition,
+                "NO_IMAGE",
+                error.to_string(),
+            )),
+            Ok(_) | Err(_) => Ok(flavor),
+        }
     }
 
     fn log(&self, user: &str) -> Result<LogId, Status> {
@@ -383,41 +443,6 @@ impl Boxes {
     }
 }
 
-/// Reads the list of boxes for watchers.
-#[derive(Clone)]
-struct Reader {
-    accounts: Arc<Accounts>,
-    store: Arc<dyn Store>,
-    views: Views,
-    promises: machine::Promises,
-    image: String,
-}
-
-impl Reader {
-    /// The list, with the position up to which it is sure to have seen the account log.
-    async fn snapshot(&self, user: &str) -> Result<(ListBoxesResponse, u64), Status> {
-        let log = log_of(&self.accounts, user)?;
-        let pos = self
-            .views
-            .checkpoint("boxes", log)
-            .await
-            .map_err(view)?
-            .map_or(0, |checkpoint| checkpoint.pos);
-        let chain = self
-            .store
-            .chain_at(log, pos)
-            .await
-            .map_err(status::from_read)?;
-        let rows = self.views.boxes(user).await.map_err(view)?;
-        let complete = |row: BoxRow| complete(row.into(), self.promises, &self.image);
-        let list = ListBoxesResponse {
-            boxes: rows.into_iter().map(complete).collect(),
-            offset_key: OffsetKey::new(log, pos, chain).to_string(),
-        };
-        Ok((list, pos))
-    }
-}
-
 fn log_of(accounts: &Accounts, user: &str) -> Result<LogId, Status> {
     accounts.log_of(user).map_err(|error| match error {
         AccountError::NoSuchUser(_) => {
@@ -427,22 +452,17 @@ fn log_of(accounts: &Accounts, user: &str) -> Result<LogId, Status> {
     })
 }
 
-/// Adds what the installation knows of a box beyond its log.
-fn complete(mut row: BoxMessage, promises: machine::Promises, image: &str) -> BoxMessage {
-    row.image_update_available = !row.image.is_empty() && row.image != image;
-    row.promises = Some(Promises {
-        memory_kept_on_hibernate: promises.memory_kept_on_hibernate,
-        survives_host_restart: promises.survives_host_restart,
-        isolation: match promises.isolation {
-            machine::Isolation::Container => "container".into(),
-            machine::Isolation::MicroVm => "microvm".into(),
-        },
-    });
-    row
-}
-
 fn operation_id(command: CommandId) -> String {
     format!("op-{command}")
+}
+
+fn not_now(error: &SectionError) -> Status {
+    tracing::warn!(error = status::describe(error), "a box cannot be made now");
+    status::status(
+        Code::Unavailable,
+        "UNAVAILABLE",
+        "a box cannot be made right now; send the same command id again",
+    )
 }
 
 fn view(error: ViewsError) -> Status {
@@ -461,7 +481,9 @@ fn rejected(rejection: boxes::Rejection) -> Status {
             status::status(Code::FailedPrecondition, "BOX_NOT_RUNNING", message)
         }
         R::BadName(error) => status::bad_field("name", error.to_string()),
+        R::BadModels(error) => status::bad_field("models", error.to_string()),
         R::Empty { field } => status::bad_field(field, "is empty"),
+        R::Exists => status::status(Code::AlreadyExists, "BOX_EXISTS", message),
         // Only the reactor reports; a caller cannot get here.
         R::Stale { .. } | R::OtherLog { .. } | R::AnchorDiverged { .. } => {
             status::status(Code::Aborted, "STALE", message)

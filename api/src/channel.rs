@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use cocoonbox_events::{Clock, LogId};
+use cocoonbox_events::{Clock, LogId, StreamName};
 use cocoonbox_machines::{BoxId, Machines, WakeId};
 use hyper_util::rt::TokioIo;
 use tokio::sync::watch;
@@ -31,7 +31,8 @@ pub struct BoxChannel {
     pub user_id: String,
     pub box_id: String,
     pub wake_id: String,
-    pub log: LogId,
+    /// The log that the box writes; another one once it was rewound.
+    log: watch::Sender<LogId>,
     /// HTTP/2 to the agent; reconnects by itself within the same life of the box.
     pub transport: tonic::transport::Channel,
     /// Why the box's log is not copied any more; empty while it is.
@@ -47,6 +48,11 @@ pub struct Life {
     pub box_id: BoxId,
     pub wake_id: String,
     pub log: LogId,
+    /// The account log and the box's stream in it.
+    pub account: LogId,
+    pub stream: StreamName,
+    /// Nothing was written in the box since it was last quiesced.
+    pub is_untouched: bool,
 }
 
 /// The boxes that run, by id.
@@ -84,12 +90,22 @@ impl BoxChannel {
             user_id: life.user_id.clone(),
             box_id: life.box_id.to_string(),
             wake_id: life.wake_id.clone(),
-            log: life.log,
+            log: watch::Sender::new(life.log),
             transport,
             fault: watch::Sender::default(),
             signer,
             clock,
         }
+    }
+
+    /// The log that the box writes.
+    pub fn log(&self) -> LogId {
+        *self.log.borrow()
+    }
+
+    /// Notes that the box's log goes on as another one.
+    pub(crate) fn go_on_in(&self, log: LogId) {
+        self.log.send_replace(log);
     }
 
     /// Signs the edge's word for one call.
@@ -117,6 +133,16 @@ impl Channels {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .get(box_id)
             .cloned()
+    }
+
+    /// Every box that is connected.
+    pub fn all(&self) -> Vec<BoxChannel> {
+        self.open
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 
     pub fn insert(&self, channel: BoxChannel) {

@@ -2,14 +2,24 @@
 //!
 //! Secrets come only from files or the environment, never from flags.
 
+mod fleet;
+mod models;
+
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
 
+use cocoonbox_events::checkpoint::{BadKeyName, KeyName};
+use cocoonbox_installation::AddressError;
 use serde::Deserialize;
 
+pub use fleet::{Flags, Fleet};
+pub use models::{BadModel, Model, ModelFile, Models, settled, to_json};
+
 use crate::{
+    budget::{BadPrice, PriceFile, Prices},
     door::WebPolicy,
     gateway::{GatewayConfig, Secret, Vendor},
 };
@@ -18,44 +28,49 @@ use crate::{
 pub const LISTEN: &str = "127.0.0.1:8750";
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com";
-/// Enough for any coding turn; a reply that needs more is cut and says so.
-const OUTPUT_TOKENS_MAX: u32 = 16_000;
 
 /// Everything the api is started with.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub data: PathBuf,
     pub listen: SocketAddr,
+    pub fleet: Fleet,
     /// The image that boxes start from.
     pub image: PathBuf,
     /// The static agent binary.
     pub agent: PathBuf,
     pub file: File,
     pub gateway: GatewayConfig,
-    /// The installation's default model, if any vendor is configured.
-    pub model: Option<Model>,
-}
-
-/// The model that agents use unless told otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Model {
-    /// `anthropic` or `openai`: the wire.
-    pub wire: String,
-    pub model: String,
-    #[serde(default = "output_tokens_max")]
-    pub output_tokens_max: u32,
+    /// The models that agents use unless told otherwise, if any vendor is configured.
+    pub models: Option<Models>,
 }
 
 /// `cocoonbox.toml`. Unknown keys are errors: a typo must not silently mean a default.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
-    pub model: Option<Model>,
+    /// Where logs, keys and tokens lie; absent: in the data folder.
+    pub store: Option<String>,
+    /// A file that holds the store's address and nothing else.
+    pub store_file: Option<PathBuf>,
+    /// A file that holds the store's address with the role that owns its tables, which then brings them up to date.
+    pub store_owner_file: Option<PathBuf>,
+    /// Where other api processes on the same store reach this one.
+    pub advertise: Option<String>,
+    /// Where the machines' disks lie; absent: in the data folder.
+    pub machines_dir: Option<PathBuf>,
+    /// The name that checkpoints and the keys that sign them go by, best a host name of yours; absent: one
+    /// that follows from the system log's id.
+    pub origin: Option<String>,
+    /// Where `GET /metrics` is answered without a login, besides the api's own socket; absent: nowhere.
+    pub metrics: Option<SocketAddr>,
+    pub model: Option<ModelFile>,
     pub anthropic: VendorFile,
     pub openai: VendorFile,
     pub web: Web,
     pub limits: Limits,
+    /// What models cost, by name; `*` stands for anything. Before those that are built in.
+    pub prices: BTreeMap<String, PriceFile>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -101,12 +116,36 @@ pub enum ConfigError {
         #[source]
         source: Box<toml::de::Error>,
     },
-    #[error("model wire `{0}` is neither `anthropic` nor `openai`")]
-    Wire(String),
+    #[error("`[{table}]` is not usable")]
+    Model {
+        table: String,
+        #[source]
+        source: BadModel,
+    },
     #[error("web destination `{0}` is not of the form host:port")]
     Destination(String),
     #[error("base url `{0}` does not begin with http:// or https://")]
     BaseUrl(String),
+    #[error("the origin of checkpoints")]
+    Origin(#[from] BadKeyName),
+    #[error(transparent)]
+    Price(#[from] BadPrice),
+    #[error(transparent)]
+    Store(#[from] AddressError),
+    #[error(
+        "the store's address has a password, and everybody on the host can read arguments; \
+         give it in COCOONBOX_STORE or in a file that COCOONBOX_STORE_FILE names"
+    )]
+    PasswordInArgument,
+    #[error(
+        "`{path}` holds a password and has mode {mode:o}; only its owner may read it (chmod 600)"
+    )]
+    Exposed { path: PathBuf, mode: u32 },
+    #[error(
+        "other api processes cannot reach this one at {listen}; name its address with --advertise \
+         or COCOONBOX_ADVERTISE"
+    )]
+    NoAdvertise { listen: SocketAddr },
 }
 
 impl Default for Web {
@@ -148,10 +187,6 @@ impl Web {
     }
 }
 
-fn output_tokens_max() -> u32 {
-    OUTPUT_TOKENS_MAX
-}
-
 /// Returns the folder for data when none is given (XDG Base Directory Specification).
 pub fn default_data(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
     let share = env("XDG_DATA_HOME")
@@ -162,6 +197,16 @@ pub fn default_data(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
 }
 
 impl File {
+    /// Reads the name that checkpoints go by.
+    pub fn origin(&self) -> Result<Option<KeyName>, ConfigError> {
+        Ok(self.origin.clone().map(KeyName::new).transpose()?)
+    }
+
+    /// Reads what models cost.
+    pub fn prices(&self) -> Result<Prices, ConfigError> {
+        Ok(Prices::new(&self.prices)?)
+    }
+
     /// Reads a config file; a missing one is the default.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = match std::fs::read_to_string(path) {
@@ -187,7 +232,7 @@ impl File {
     pub fn resolve(
         &self,
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<(GatewayConfig, Option<Model>), ConfigError> {
+    ) -> Result<(GatewayConfig, Option<Models>), ConfigError> {
         let anthropic = vendor(&self.anthropic, ANTHROPIC, "ANTHROPIC", env)?;
         let openai = vendor(&self.openai, OPENAI, "OPENAI", env)?;
         let guess = if anthropic.is_some() || openai.is_none() {
@@ -195,25 +240,21 @@ impl File {
         } else {
             ("openai", "gpt-5.1")
         };
-        let mut model = self.model.clone().unwrap_or_else(|| Model {
-            wire: guess.0.into(),
-            model: guess.1.into(),
-            output_tokens_max: OUTPUT_TOKENS_MAX,
-        });
+        let mut main = match &self.model {
+            Some(file) => file.main(),
+            None => Model::named(guess.0, guess.1),
+        };
         if let Some(wire) = env("COCOONBOX_MODEL_WIRE") {
-            model.wire = wire;
+            main.wire = wire;
         }
         if let Some(name) = env("COCOONBOX_MODEL") {
-            model.model = name;
+            main.model = name;
         }
-        if !matches!(model.wire.as_str(), "anthropic" | "openai") {
-            return Err(ConfigError::Wire(model.wire));
-        }
-        let configured = anthropic.is_some() || openai.is_some();
-        Ok((
-            GatewayConfig { anthropic, openai },
-            configured.then_some(model),
-        ))
+        let is_configured = anthropic.is_some() || openai.is_some();
+        let gateway = GatewayConfig { anthropic, openai };
+        let models = is_configured.then(|| Models::new(main, self.model.as_ref()));
+        let models = models.map(|models| models.settled(&gateway)).transpose()?;
+        Ok((gateway, models))
     }
 }
 
@@ -260,7 +301,7 @@ fn vendor(
 mod tests {
     use super::*;
 
-    fn resolve(pairs: &[(&str, &str)]) -> (GatewayConfig, Option<Model>) {
+    fn resolve(pairs: &[(&str, &str)]) -> (GatewayConfig, Option<Models>) {
         let env = |key: &str| {
             pairs
                 .iter()
@@ -274,11 +315,11 @@ mod tests {
     fn keys_choose_the_wire() {
         assert!(resolve(&[]).1.is_none());
         assert_eq!(
-            resolve(&[("OPENAI_API_KEY", "k")]).1.unwrap().wire,
+            resolve(&[("OPENAI_API_KEY", "k")]).1.unwrap().main.wire,
             "openai"
         );
         let both = resolve(&[("OPENAI_API_KEY", "k"), ("ANTHROPIC_API_KEY", "k")]);
-        assert_eq!(both.1.unwrap().wire, "anthropic");
+        assert_eq!(both.1.unwrap().main.wire, "anthropic");
     }
 
     #[test]
@@ -288,6 +329,15 @@ mod tests {
             .openai
             .unwrap();
         assert_eq!(vendor.base_url, "http://127.0.0.1:1");
+    }
+
+    #[test]
+    fn an_origin_is_a_name() {
+        let origin = |text: &str| toml::from_str::<File>(text).unwrap().origin();
+        assert!(origin("").unwrap().is_none());
+        let named = origin("origin = 'logs.example'").unwrap();
+        assert_eq!(named.unwrap().as_str(), "logs.example");
+        assert!(origin("origin = 'a b'").is_err());
     }
 
     #[test]

@@ -5,16 +5,28 @@
 
 pub mod accounts;
 pub mod auth;
+pub mod blobs;
 pub mod boxes;
+pub mod budget;
 pub mod channel;
+pub mod checkpoints;
 pub mod config;
+pub mod control;
 pub mod credential;
 pub mod door;
 pub mod edge;
+pub mod erase;
+pub mod fresh;
 pub mod gateway;
+pub mod images;
+pub mod lease;
 pub mod lifecycle;
+pub mod metrics;
+pub mod operator;
 pub mod replica;
 pub mod revocable;
+pub mod revocations;
+pub mod screen;
 pub mod server;
 pub mod session;
 pub mod status;
@@ -22,6 +34,7 @@ pub mod stream;
 pub mod usage;
 pub mod users;
 pub mod vault;
+pub mod vitals;
 
 pub use config::Config;
 pub use server::{Server, StartError};

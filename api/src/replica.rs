@@ -1,18 +1,30 @@
 //! Replication: a running box's log, copied here event by event, unchanged and verified.
 //!
 //! The copy is what survives the box. A box can lie in its own log; it cannot write anything but the
-//! kinds a box may write, nor change what it has once written.
+//! kinds a box may write, nor change what it has once written. Before anything is copied the box is told
+//! which log it writes ([`Release`]): its disk may have less than the copy, or something else.
+
+mod lineage;
+mod release;
+mod standing;
+mod verdict;
 
 use std::{sync::Arc, time::Duration};
 
-use cocoonbox_events::{Kind, LogId, Recorded, ReplicaError, Store};
+use cocoonbox_events::{
+    AppendError, Kind, LogId, Recorded, ReplicaError, Store,
+    erasure::{self, HonourError},
+};
 use cocoonbox_proto::{
     agent::v1::{FollowRequest, QuiesceRequest, box_log_client::BoxLogClient},
     log::v1::{RecordedBatch, Tail},
 };
 use tokio_util::sync::CancellationToken;
-use tonic::Code;
 
+pub use self::{
+    lineage::open,
+    release::{Release, ReleaseError},
+};
 use crate::channel::BoxChannel;
 
 /// The agent may be restarting; it is back within a second.
@@ -31,26 +43,51 @@ pub enum ReplicationError {
     Forbidden { kind: String, stream: String },
     #[error("appending to the replica")]
     Replica(#[source] ReplicaError),
+    #[error("erasing in the replica what the box has erased")]
+    Erasure(#[source] HonourError),
     #[error("the stream from the box broke off")]
     Broken(#[source] tonic::Status),
+    #[error("releasing the box")]
+    Release(#[source] ReleaseError),
 }
 
-/// Copies until stopped. Ends by itself only when the box's history cannot be accepted.
-pub async fn run(store: Arc<dyn Store>, channel: BoxChannel, stop: CancellationToken) {
+/// Releases the box and copies until stopped. Ends by itself only when what the box writes cannot be
+/// accepted.
+pub async fn run(
+    store: Arc<dyn Store>,
+    release: Release,
+    channel: BoxChannel,
+    stop: CancellationToken,
+) {
     let mut pause = RETRY_MIN;
     loop {
         let outcome = tokio::select! {
             () = stop.cancelled() => return,
-            outcome = follow(&*store, &channel, &mut pause) => outcome,
+            outcome = follow(&*store, &release, &channel, &mut pause) => outcome,
         };
         match outcome {
-            // The box lost events that were copied before: its disk went back.
-            Err(ReplicationError::Broken(status)) if status.code() == Code::OutOfRange => {
-                return give_up(&channel, &ReplicationError::Broken(status));
-            }
             Ok(()) | Err(ReplicationError::Broken(_)) => {}
+            // Nothing was taken in yet; it is tried again.
+            Err(ReplicationError::Erasure(error)) => {
+                let error = crate::status::describe(&error);
+                tracing::warn!(box_id = channel.box_id, error, "replica is behind");
+            }
             Err(ReplicationError::Replica(ReplicaError::Store(error))) if error.is_retryable() => {
                 tracing::warn!(box_id = channel.box_id, %error, "replica is behind");
+            }
+            // The box's disk went back or was changed, or the log was rewound here: it is compared again.
+            Err(ReplicationError::Replica(
+                ReplicaError::Gap { .. }
+                | ReplicaError::Diverged { .. }
+                | ReplicaError::Broken(_)
+                | ReplicaError::Store(AppendError::Moved { .. }),
+            )) => tracing::warn!(
+                box_id = channel.box_id,
+                "a box's log does not go on from the copy"
+            ),
+            Err(ReplicationError::Release(error)) if error.is_retryable() => {
+                let error = crate::status::describe(&error);
+                tracing::debug!(box_id = channel.box_id, error, "box is not released yet");
             }
             Err(error) => return give_up(&channel, &error),
         }
@@ -74,10 +111,13 @@ fn give_up(channel: &BoxChannel, error: &ReplicationError) {
 
 async fn follow(
     store: &dyn Store,
+    release: &Release,
     channel: &BoxChannel,
     pause: &mut Duration,
 ) -> Result<(), ReplicationError> {
-    let after_pos = store.tail(channel.log).map_or(0, |tail| tail.pos);
+    let released = release.release(channel).await;
+    let log = released.map_err(ReplicationError::Release)?;
+    let after_pos = store.tail(log).map_or(0, |tail| tail.pos);
     let mut client =
         BoxLogClient::new(channel.transport.clone()).max_decoding_message_size(BATCH_BYTES_MAX);
     let request = channel.sign(FollowRequest { after_pos });
@@ -87,11 +127,23 @@ async fn follow(
         .map_err(ReplicationError::Broken)?;
     let mut batches = answer.into_inner();
     while let Some(batch) = batches.message().await.map_err(ReplicationError::Broken)? {
-        let events = accept(channel.log, batch)?;
-        store
-            .replicate(channel.log, events)
-            .await
-            .map_err(ReplicationError::Replica)?;
+        let mut events = accept(log, batch)?;
+        let mut said = events.split_off(erasure::before_done(&events));
+        if !events.is_empty() {
+            store
+                .replicate(log, events)
+                .await
+                .map_err(ReplicationError::Replica)?;
+        }
+        if !said.is_empty() {
+            erasure::honour(store, log, &mut said)
+                .await
+                .map_err(ReplicationError::Erasure)?;
+            store
+                .replicate(log, said)
+                .await
+                .map_err(ReplicationError::Replica)?;
+        }
         *pause = RETRY_MIN;
     }
     Ok(())
@@ -123,9 +175,16 @@ fn allowed(event: &Recorded) -> bool {
     let Some(kind) = Kind::from_number(event.kind) else {
         return false;
     };
+    // Keys are the installation's, and only its own log tells of them.
+    if matches!(
+        kind,
+        Kind::LogCheckpointKeyIssued | Kind::LogCheckpointKeyRetired
+    ) {
+        return false;
+    }
     let noun = kind.name().split('.').next().unwrap_or_default();
     let stream = event.stream.as_str().split('/').next().unwrap_or_default();
-    matches!(noun, "agent" | "exec" | "log") && noun == stream
+    matches!(noun, "agent" | "blob" | "desktop" | "exec" | "log") && noun == stream
 }
 
 /// Asks the agent to write nothing more and waits until the replica has everything.
@@ -141,10 +200,13 @@ pub async fn quiesce(
             .await?
             .into_inner();
         let mut bell = store
-            .doorbell(channel.log)
+            .doorbell(channel.log())
             .map_err(crate::status::from_read)?;
         let reached = bell.wait_for(|pos| *pos >= tail.pos).await;
         reached.map_err(|_| tonic::Status::unavailable("the store is stopping"))?;
+        if LogId::from_slice(&tail.log_id) != Some(channel.log()) {
+            return Err(tonic::Status::aborted("the box writes another log"));
+        }
         Ok(tail)
     };
     tokio::time::timeout(deadline, work)

@@ -1,59 +1,76 @@
 //! The one process: stores, views, reactors and every door that clients come in by.
 
+mod folder;
 mod listen;
 
 use std::{
     collections::HashMap,
-    fs::Permissions,
+    fs::File,
     io,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use axum::{Router, middleware};
-use cocoonbox_events::{
-    Clock, Ids, KeyStore, SqliteStore, Store, SystemClock, SystemIds, sqlite::OpenError,
-};
+use cocoonbox_events::{Clock, Ids, LogId, LogKind, Store, SystemClock, SystemIds};
+use cocoonbox_installation::{Holder, Installation, LeasesError, OpenError, Purpose, leases::COPY};
 use cocoonbox_machines::{Container, Limits, Machines, container};
 use cocoonbox_projections::{Runner, Views};
 use cocoonbox_proto::{
     agent::v1::{agents_server::AgentsServer, session_server::SessionServer},
-    control::v1::{boxes_server::BoxesServer, users_server::UsersServer},
+    control::v1::{
+        boxes_server::BoxesServer, budgets_server::BudgetsServer,
+        checkpoints_server::CheckpointsServer, erasure_server::ErasureServer,
+        operator_server::OperatorServer, users_server::UsersServer,
+    },
 };
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use self::folder::{lock, private_dir, private_file, unix_socket};
 use crate::{
     accounts::{AccountError, Accounts},
     auth,
     boxes::Boxes,
+    budget::{Books, Budgets},
     channel::Channels,
+    checkpoints::{self, Checkpointer},
     config::{self, Config},
+    control::Desks,
     credential::Signer,
     door::DoorServices,
-    edge::{self, Edge},
+    edge::{self, Edge, Hop, Peers},
+    erase::{self, Eraser},
     gateway::{self, Gateway},
-    lifecycle::{Context, Lifecycle},
+    images::Images,
+    lease::Owners,
+    lifecycle::{self, Context, Lifecycle},
+    metrics::{self, Scraper},
+    operator::Operator,
+    revocations::Revocations,
+    screen,
     session::{Replica, SERVED_HERE},
     usage::Ledger,
     users::Users,
-    vault::{Vault, VaultError},
+    vault::Vault,
+    vitals::Vitals,
 };
-
-/// The api before us may need a moment to end. One that was killed may have children on their way into a
-/// program, which hold its locks until they are there.
-const LOCK_WAIT: Duration = Duration::from_secs(10);
-const LOCK_STEP: Duration = Duration::from_millis(20);
 
 /// A running api.
 pub struct Server {
     /// Where TCP clients connect.
     pub listen: std::net::SocketAddr,
+    /// Where metrics are answered besides the operator's socket, if anywhere.
+    pub metrics: Option<std::net::SocketAddr>,
     stop: CancellationToken,
     tasks: TaskTracker,
-    store: Arc<SqliteStore>,
+    let_go: CancellationToken,
+    keeper: TaskTracker,
+    sign: CancellationToken,
+    signer: TaskTracker,
+    installation: Installation,
+    /// Views and sockets are this process's own.
+    _lock: File,
     gateway: Arc<Gateway>,
 }
 
@@ -72,14 +89,10 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    #[error("opening the keys")]
-    Keys(#[source] cocoonbox_events::keys::KeyStoreError),
-    #[error("opening the log")]
-    Store(#[source] cocoonbox_events::sqlite::OpenError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
     #[error("opening the views")]
     Views(#[source] cocoonbox_projections::database::OpenError),
-    #[error(transparent)]
-    Vault(#[from] VaultError),
     #[error("preparing the accounts")]
     Accounts(#[from] AccountError),
     #[error(transparent)]
@@ -88,6 +101,16 @@ pub enum StartError {
     Config(#[from] config::ConfigError),
     #[error("preparing the machines")]
     Machines(#[from] cocoonbox_machines::Error),
+    #[error("preparing the machines")]
+    Place(#[from] lifecycle::PlaceError),
+    #[error(transparent)]
+    Leases(#[from] LeasesError),
+    #[error("the store is being copied; start again when `cocoonbox log copy` has ended")]
+    Copying,
+    #[error("another api process serves from `{data}`; each needs a data folder of its own")]
+    Locked { data: PathBuf },
+    #[error("preparing the metrics")]
+    Metrics(#[from] metrics::RecorderError),
     #[error("preparing reflection")]
     Reflection(#[source] tonic_reflection::server::Error),
 }
@@ -100,27 +123,35 @@ impl Server {
         private_dir(&data.join("run"))?;
         // What the logs hold sealed lies open in the views: nobody else may read these files. SQLite
         // gives its side files the mode of the file itself.
-        for name in ["views.db", "vault.db"] {
-            private_file(&data.join(name))?;
-        }
+        private_file(&data.join("views.db"))?;
+        private_dir(&config.fleet.machines)?;
+        let lock = lock(&data).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids: Arc<dyn Ids> = Arc::new(SystemIds);
-        let keys = Arc::new(KeyStore::open(&data).map_err(StartError::Keys)?);
-        let open = || {
-            let (keys, clock, ids) = (keys.clone(), clock.clone(), ids.clone());
-            SqliteStore::open(data.join("log.db"), keys, clock, ids)
-        };
-        let sqlite = Arc::new(unlocked(open).await.map_err(StartError::Store)?);
-        let store: Arc<dyn Store> = sqlite.clone();
-        let vault = Vault::open(&data.join("vault.db"), keys.derive("token hashes"))?;
+        let (address, purpose) = (&config.fleet.store, Purpose::Use);
+        let opening = Installation::open(address, &data, purpose, clock.clone(), ids.clone());
+        let installation = opening.await?;
+        let copying = installation.leases.find(COPY).await?;
+        if copying.is_some_and(|copy| copy.is_live) {
+            return Err(StartError::Copying);
+        }
+        let measured = metrics::Measured::new(installation.store.clone(), clock.clone());
+        let store: Arc<dyn Store> = Arc::new(measured);
+        let keys = installation.keys.clone();
+        let vault = Vault::new(installation.tokens.clone(), keys.derive("token hashes"));
         let signer = Arc::new(Signer::new(&keys.derive("edge signing key")));
         let accounts = Arc::new(Accounts::new(store.clone(), vault, ids.clone()));
-        accounts.start().await?;
+        let seed = keys.derive("system log");
+        let system = LogId::from_slice(&seed[..16]).expect("16 bytes are an id");
+        accounts.start(system).await?;
         let views = Views::open(&data.join("views.db")).map_err(StartError::Views)?;
         let runner = Runner::new(store.clone(), views.clone());
 
-        let machines: Arc<dyn Machines> = Arc::new(Container::new(container::Config::new(&data))?);
+        let machines: Arc<dyn Machines> = Arc::new(Container::new(container::Config::new(
+            &config.fleet.machines,
+        ))?);
         let channels = Channels::default();
+        let desks = Desks::default();
         let listener =
             TcpListener::bind(config.listen)
                 .await
@@ -132,10 +163,29 @@ impl Server {
             address: config.listen,
             source,
         })?;
+        // The first of its branches: a rewind must not make another installation of this one.
+        let is_system =
+            |log: &&cocoonbox_events::LogInfo| log.kind == LogKind::System && log.parent.is_none();
+        let installed = store
+            .logs()
+            .iter()
+            .find(is_system)
+            .map_or(system, |log| log.id);
+        let me = Holder {
+            id: ids.draw().simple().to_string(),
+            address: config.fleet.address(listen)?,
+            place: lifecycle::settle(&config.fleet.machines, installed, &*ids)?,
+        };
+        let owners = Owners::new(installation.leases.clone(), me);
+        let books = Arc::new(Books::new(
+            accounts.clone(),
+            store.clone(),
+            ids.clone(),
+            clock.clone(),
+            config.file.prices()?,
+        ));
         let sink = Ledger {
-            accounts: accounts.clone(),
-            store: store.clone(),
-            ids: ids.clone(),
+            books: books.clone(),
         };
         let gateway = Arc::new(Gateway::new(config.gateway.clone(), Arc::new(sink))?);
         let door = Arc::new(DoorServices::new(
@@ -144,34 +194,85 @@ impl Server {
             vec![listen],
         ));
         let limits = &config.file.limits;
+        let images = Images::new(config.image.clone());
+        let parts = checkpoints::Parts {
+            store: store.clone(),
+            keys: installation.signing.clone(),
+            objects: Arc::new(checkpoints::Folder::new(data.join("objects"))),
+            clock: clock.clone(),
+            host: config.file.origin()?,
+        };
+        let (checkpointer, checkpoints) =
+            Checkpointer::new(parts, installed).map_err(config::ConfigError::Origin)?;
         let context = Arc::new(Context {
             store: store.clone(),
+            checkpoints: checkpoints.clone(),
             machines: machines.clone(),
+            owners: owners.clone(),
             channels: channels.clone(),
+            desks: desks.clone(),
             signer,
             door,
-            clock,
+            clock: clock.clone(),
             ids: ids.clone(),
-            image: config.image.clone(),
+            images: images.clone(),
             agent: config.agent.clone(),
             limits: Limits {
                 memory_bytes: limits.memory_bytes,
                 cpu_millis: limits.cpu_millis,
                 pids: limits.pids,
             },
-            model: config.model.clone(),
+            models: config.models.clone(),
         });
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let vitals = Vitals {
+            checkpoints: checkpoints.clone(),
+            owners: owners.clone(),
+            pulse: installation.pulse(),
+        };
+        let scraper = Scraper {
+            handle: metrics::recorder()?,
+            store: store.clone(),
+            views: views.clone(),
+            channels: channels.clone(),
+            vitals: vitals.clone(),
+            clock: clock.clone(),
+            data: data.clone(),
+        };
+        let operator = Operator {
+            store: store.clone(),
+            views: views.clone(),
+            channels: channels.clone(),
+            vitals,
+            started_us: clock.now_us(),
+            clock: clock.clone(),
+            stop: stop.clone(),
+        };
         let edge = Arc::new(Edge {
+            accounts: accounts.clone(),
+            store: store.clone(),
+            views: views.clone(),
+            channels: channels.clone(),
+            owners: owners.clone(),
+            peers: Peers::new(stop.clone(), tasks.clone()),
+            hop: Hop::new(keys.derive("edge hop"), clock.clone()),
+            beside: screen::routes(desks, &machines, &accounts, &clock, &tasks),
+        });
+        let eraser = Eraser {
+            accounts: accounts.clone(),
+            store: store.clone(),
+            keys,
             views: views.clone(),
             channels,
-        });
+            ids: ids.clone(),
+        };
         let users = Users {
             accounts: accounts.clone(),
             store: store.clone(),
             views: views.clone(),
             ids: ids.clone(),
+            eraser: eraser.clone(),
             stop: stop.clone(),
         };
         let boxes = Boxes {
@@ -179,35 +280,84 @@ impl Server {
             store: store.clone(),
             views: views.clone(),
             ids,
+            owners: owners.clone(),
             promises: machines.promises(),
-            image: config
-                .image
-                .file_stem()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned(),
+            images,
+            models: config
+                .models
+                .as_ref()
+                .map(config::Models::roles)
+                .unwrap_or_default(),
+            gateway: config.gateway.clone(),
             boxes_per_user: limits.boxes_per_user,
             stop: stop.clone(),
             ensuring: Mutex::new(HashMap::new()),
         };
         let replica = Replica {
             edge: edge.clone(),
-            store,
+            store: store.clone(),
             views,
             stop: stop.clone(),
         };
-        let router = router(accounts, users, boxes, replica, edge).await?;
+        let budgets = Budgets {
+            books,
+            accounts: accounts.clone(),
+            clock: clock.clone(),
+        };
+        let revocations = Revocations::new(store.clone(), accounts.clone());
+        let checkpoints = checkpoints::Rpc {
+            store: store.clone(),
+            handle: checkpoints,
+        };
+        let router = router(
+            accounts,
+            users,
+            boxes,
+            budgets,
+            checkpoints,
+            replica,
+            edge,
+            eraser.clone(),
+            operator,
+        )
+        .await?;
 
+        let scraped = match config.file.metrics {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        let metrics = scraped.as_ref().and_then(|one| one.local_addr().ok());
         let socket = unix_socket(&data.join("run/api.sock"))?;
         tasks.spawn(runner.run(stop.clone()));
         tasks.spawn(Lifecycle::new(context).run(stop.clone()));
+        tasks.spawn(erase::run(eraser, stop.clone()));
+        if owners.are_shared() {
+            tasks.spawn(revocations.run(stop.clone()));
+        }
+        // Leases are kept until what they allow has ended.
+        let (let_go, keeper) = (CancellationToken::new(), TaskTracker::new());
+        keeper.spawn(owners.run(let_go.clone()));
+        // Stopped last: what is written while the rest stops is signed too.
+        let (sign, signer) = (CancellationToken::new(), TaskTracker::new());
+        signer.spawn(checkpointer.run(sign.clone()));
         tasks.spawn(listen::tcp(listener, router.clone(), stop.clone()));
+        tasks.spawn(metrics::keep_up(scraper.handle.clone(), stop.clone()));
+        if let Some(listener) = scraped {
+            tasks.spawn(metrics::listen(listener, scraper.clone(), stop.clone()));
+        }
+        let router = metrics::routes(scraper, router);
         tasks.spawn(listen::unix(socket, router, stop.clone()));
         Ok(Self {
             listen,
+            metrics,
             stop,
             tasks,
-            store: sqlite,
+            let_go,
+            keeper,
+            sign,
+            signer,
+            installation,
+            _lock: lock,
             gateway,
         })
     }
@@ -217,17 +367,28 @@ impl Server {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        self.let_go.cancel();
+        self.keeper.close();
+        self.keeper.wait().await;
         self.gateway.drained().await;
-        self.store.close().await;
+        self.sign.cancel();
+        self.signer.close();
+        self.signer.wait().await;
+        self.installation.close().await;
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "one for each service")]
 async fn router(
     accounts: Arc<Accounts>,
     users: Users,
     boxes: Boxes,
+    budgets: Budgets,
+    checkpoints: checkpoints::Rpc,
     replica: Replica,
     edge: Arc<Edge>,
+    eraser: Eraser,
+    operator: Operator,
 ) -> Result<Router, StartError> {
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<BoxesServer<Boxes>>().await;
@@ -239,79 +400,26 @@ async fn router(
         .map_err(StartError::Reflection)?;
     let services = tonic::service::Routes::new(UsersServer::new(users))
         .add_service(BoxesServer::new(boxes))
+        .add_service(BudgetsServer::new(budgets))
+        .add_service(CheckpointsServer::new(checkpoints))
+        .add_service(ErasureServer::new(erase::Service(eraser)))
+        .add_service(OperatorServer::new(operator))
         .add_service(health)
         .add_service(reflection)
         .into_axum_router();
-    let [events, list, transcript] = SERVED_HERE;
+    let [events, list, transcript, read_blob] = SERVED_HERE;
     let routed = services
         .route_service(events, SessionServer::new(replica.clone()))
         .route_service(list, AgentsServer::new(replica.clone()))
-        .route_service(transcript, AgentsServer::new(replica))
+        .route_service(transcript, AgentsServer::new(replica.clone()))
+        .route_service(read_blob, AgentsServer::new(replica))
         .fallback_service(axum::routing::any(edge::forward).with_state(edge));
     Ok(routed
         .layer(middleware::from_fn_with_state(accounts, auth::identify))
         .layer(middleware::from_fn(listen::only_grpc)))
 }
 
-/// Opens the log once nobody else has it open.
-async fn unlocked(
-    open: impl Fn() -> Result<SqliteStore, OpenError>,
-) -> Result<SqliteStore, OpenError> {
-    let deadline = tokio::time::Instant::now() + LOCK_WAIT;
-    loop {
-        match open() {
-            Err(OpenError::Locked { .. }) if tokio::time::Instant::now() < deadline => {
-                tokio::time::sleep(LOCK_STEP).await;
-            }
-            outcome => return outcome,
-        }
-    }
-}
-
-/// Makes a folder that only we may look into.
-fn private_dir(path: &Path) -> Result<(), StartError> {
-    let failed = |source| StartError::Io {
-        doing: "making",
-        path: path.into(),
-        source,
-    };
-    std::fs::create_dir_all(path).map_err(failed)?;
-    // Boxes run as other users beneath this folder: they may pass through, not look around.
-    std::fs::set_permissions(path, Permissions::from_mode(0o711)).map_err(failed)
-}
-
-/// Makes a file that only we may read, if it is absent.
-fn private_file(path: &Path) -> Result<(), StartError> {
-    let failed = |source| StartError::Io {
-        doing: "making",
-        path: path.into(),
-        source,
-    };
-    std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|file| file.set_permissions(Permissions::from_mode(0o600)))
-        .map_err(failed)
-}
-
-/// Binds the operator's socket. The store's lock has made sure that no other api uses this folder.
-fn unix_socket(path: &Path) -> Result<UnixListener, StartError> {
-    let failed = |doing| {
-        move |source| StartError::Io {
-            doing,
-            path: path.into(),
-            source,
-        }
-    };
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(failed("removing the stale socket")(error));
-        }
-        _ => {}
-    }
-    let listener = UnixListener::bind(path).map_err(failed("listening on"))?;
-    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed("closing off"))?;
-    Ok(listener)
+async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, StartError> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|source| StartError::Listen { address, source })
 }

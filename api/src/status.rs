@@ -2,7 +2,8 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use cocoonbox_events::{AppendError, Execute, ReadError};
+use cocoonbox_events::{AppendError, Execute, OffsetKey, ReadError};
+use cocoonbox_projections::ViewsError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -61,8 +62,17 @@ fn bounded(mut text: String) -> String {
     text
 }
 
-/// A fault of ours: logged here with its causes, told without them.
+/// A fault of ours: logged here with its causes, told without them. Views that are being built are none: the
+/// caller is told how far they are.
 pub fn internal(error: &(dyn std::error::Error + 'static)) -> Status {
+    if let Some(ViewsError::Building { done, of, .. }) = error.downcast_ref() {
+        return with(
+            Code::Unavailable,
+            "VIEWS_BUILDING",
+            format!("what you asked for is being built: {done} of {of} events are taken in"),
+            &[("done", &done.to_string()), ("of", &of.to_string())],
+        );
+    }
     tracing::error!(error = describe(error), "internal error");
     status(
         Code::Internal,
@@ -111,8 +121,16 @@ pub fn from_append(error: AppendError) -> Status {
             "OUTCOME_UNKNOWN",
             "whether it happened is not known; send the same command id again",
         ),
+        // Whoever appends looks up the branch that is written first, and a rewind came in between.
+        AppendError::Moved { .. } => status(
+            Code::Aborted,
+            "HISTORY_REWOUND",
+            "the history was rewound just then; try again",
+        ),
         AppendError::NoSuchLog { .. }
         | AppendError::OtherLog { .. }
+        | AppendError::NoParent
+        | AppendError::OtherHistory { .. }
         | AppendError::NoRandomness => internal(&error),
     }
 }
@@ -136,8 +154,37 @@ pub fn from_read(error: ReadError) -> Status {
             format!("the history differs from this offset key's at position {pos}"),
             &[("pos", &pos.to_string())],
         ),
+        ReadError::Moved { to, common } => with(
+            Code::FailedPrecondition,
+            "HISTORY_REWOUND",
+            format!("the history was rewound to position {common} and goes on in log {to}"),
+            &[("log", &to.to_string()), ("common", &common.to_string())],
+        ),
+        ReadError::OtherLog { .. } => status(
+            Code::InvalidArgument,
+            "OTHER_LOG",
+            "this offset key is of another history",
+        ),
         ReadError::Damaged { .. } | ReadError::Io(_) => internal(&error),
     }
+}
+
+/// Says that a key is of a branch that was left, and with which key to go on: what the client has seen
+/// behind `resume` was undone.
+pub fn rewound(resume: &OffsetKey) -> Status {
+    with(
+        Code::FailedPrecondition,
+        "HISTORY_REWOUND",
+        format!(
+            "the history was rewound to position {}; what you saw behind it was undone; go on with `{resume}`",
+            resume.pos
+        ),
+        &[
+            ("log", &resume.log.to_string()),
+            ("common", &resume.pos.to_string()),
+            ("offset_key", &resume.to_string()),
+        ],
+    )
 }
 
 /// Maps what an aggregate's execution can say, leaving its rejections to `rejected`.

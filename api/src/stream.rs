@@ -1,11 +1,13 @@
 //! Streams to clients: a cursor over a log that moves only when the client takes something.
 //!
 //! There is no task and no queue behind a stream, so a client that does not read costs one cursor and
-//! at most one page.
+//! at most two pages, if it stops while it is far behind.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use cocoonbox_events::{Kind, LogId, OffsetKey, Recorded, Store};
+use cocoonbox_events::{
+    Follower, Kind, LogId, OffsetKey, ReadError, Recorded, Store, limits::STREAM_NAME_BYTES_MAX,
+};
 use cocoonbox_projections::Views;
 use cocoonbox_proto::log::v1::{Event, EventOrHeartbeat, Heartbeat, event_or_heartbeat::Item};
 use futures::Stream;
@@ -13,15 +15,17 @@ use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::status;
+use crate::{metrics::OpenStream, status};
 
-/// Events held for one client between reads. With 256 KiB payloads at most 16 MiB for a client that
-/// stops at the worst moment, and a few KiB for any real one.
-const PAGE_EVENTS: usize = 64;
+/// Events held for one client between reads, and as many read ahead for one that is far behind. The
+/// store cuts a page at 1 MiB, so that is what each may hold for a client that stops at the worst moment.
+const PAGE_EVENTS: usize = 512;
 /// A quiet stream says where it is this often, so that a client can tell quiet from broken.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// A filter that passes over this many events says where it is.
 const SKIPPED_MAX: u64 = 10_000;
+/// Each event is held against each of them.
+const FILTERS_MAX: usize = 64;
 /// How long a key ahead of the log is waited for: a box's log arrives a moment after the box's answer.
 const AHEAD_WAIT: Duration = Duration::from_secs(2);
 
@@ -44,13 +48,13 @@ pub struct Selection {
 struct Cursor {
     store: Arc<dyn Store>,
     selection: Selection,
-    bell: watch::Receiver<u64>,
-    after: u64,
+    follower: Follower,
     skipped: u64,
     ready: VecDeque<EventOrHeartbeat>,
     /// A client hears something by then.
     heard_by: Instant,
     stop: CancellationToken,
+    _counted: OpenStream,
 }
 
 /// Opens a stream at the client's offset.
@@ -59,17 +63,19 @@ pub async fn open(
     selection: Selection,
     stop: CancellationToken,
 ) -> Result<impl Stream<Item = Result<EventOrHeartbeat, Status>> + Send + use<>, Status> {
+    check_filters(&selection.streams)?;
+    let mut selection = selection;
+    selection.log = store.current(selection.log).map_err(status::from_read)?;
     let after = position(&*store, selection.log, &selection.from).await?;
-    let bell = store.doorbell(selection.log).map_err(status::from_read)?;
     let cursor = Cursor {
+        follower: follower(&store, selection.log, after)?,
         store,
         selection,
-        bell,
-        after,
         skipped: 0,
         ready: VecDeque::new(),
         heard_by: Instant::now() + HEARTBEAT,
         stop,
+        _counted: OpenStream::begin(),
     };
     Ok(futures::stream::unfold(Some(cursor), |cursor| async {
         let mut cursor = cursor?;
@@ -81,6 +87,28 @@ pub async fn open(
     }))
 }
 
+fn follower(store: &Arc<dyn Store>, log: LogId, after: u64) -> Result<Follower, Status> {
+    let follower = Follower::new(store.clone(), log, after).map_err(status::from_read)?;
+    Ok(follower.holding_little(PAGE_EVENTS))
+}
+
+/// A filter that no stream can match, or thousands of them, is a mistake or an attack.
+fn check_filters(streams: &[String]) -> Result<(), Status> {
+    if streams.len() > FILTERS_MAX {
+        return Err(status::bad_field(
+            "streams",
+            format!("at most {FILTERS_MAX} prefixes"),
+        ));
+    }
+    if streams.iter().any(|one| one.len() > STREAM_NAME_BYTES_MAX) {
+        return Err(status::bad_field(
+            "streams",
+            format!("a stream's name has at most {STREAM_NAME_BYTES_MAX} bytes"),
+        ));
+    }
+    Ok(())
+}
+
 /// Checks an offset key that must belong to `log` and returns the position behind which to read.
 pub async fn position(store: &dyn Store, log: LogId, key: &str) -> Result<u64, Status> {
     if key.is_empty() {
@@ -89,21 +117,46 @@ pub async fn position(store: &dyn Store, log: LogId, key: &str) -> Result<u64, S
     let key: OffsetKey = key
         .parse()
         .map_err(|_| status::bad_field("from_offset", "not an offset key"))?;
-    if key.log != log {
-        return Err(status::bad_field(
+    let log = store.current(log).map_err(status::from_read)?;
+    if key.log == log {
+        let mut bell = store.doorbell(log).map_err(status::from_read)?;
+        let reached = bell.wait_for(|tail| *tail >= key.pos);
+        drop(tokio::time::timeout(AHEAD_WAIT, reached).await);
+    }
+    match store.resume(log, &key).await {
+        Ok(after) => Ok(after),
+        Err(ReadError::Moved { to, common }) => Err(rewound(store, to, common).await),
+        Err(ReadError::OtherLog { .. }) => Err(status::bad_field(
             "from_offset",
             "an offset key of another log",
-        ));
+        )),
+        Err(error) => Err(status::from_read(error)),
     }
-    let mut bell = store.doorbell(log).map_err(status::from_read)?;
-    let reached = bell.wait_for(|tail| *tail >= key.pos);
-    drop(tokio::time::timeout(AHEAD_WAIT, reached).await);
-    store.resume(&key).await.map_err(status::from_read)
+}
+
+/// Says that a client has seen what was undone, and with which key of today's branch it goes on.
+async fn rewound(store: &dyn Store, log: LogId, common: u64) -> Status {
+    let key = async {
+        // By now there may be a further branch, which may part even before.
+        let mut at = store.info(log)?;
+        let mut common = common;
+        while let Some(to) = at.moved_to {
+            at = store.info(to)?;
+            common = common.min(at.parent.map_or(0, |parent| parent.pos));
+        }
+        let chain = store.chain_at(at.id, common).await?;
+        Ok(OffsetKey::new(at.id, common, chain))
+    };
+    match key.await {
+        Ok(key) => status::rewound(&key),
+        Err(error) => status::from_read(error),
+    }
 }
 
 /// Waits until the views have seen what is at `key`: reading what one has written.
 pub async fn seen(store: &dyn Store, views: &Views, log: LogId, key: &str) -> Result<(), Status> {
     let pos = position(store, log, key).await?;
+    let log = store.current(log).map_err(status::from_read)?;
     let chain = store.chain_at(log, pos).await.map_err(status::from_read)?;
     let reached = views
         .at_least(&OffsetKey::new(log, pos, chain), AT_LEAST)
@@ -123,6 +176,7 @@ pub fn behind() -> Status {
 impl Cursor {
     async fn next(&mut self) -> Result<Option<EventOrHeartbeat>, Status> {
         loop {
+            self.follow_rewinds().await?;
             if let Some(item) = self.ready.pop_front() {
                 self.heard_by = Instant::now() + HEARTBEAT;
                 return Ok(Some(item));
@@ -130,13 +184,8 @@ impl Cursor {
             if self.skipped >= SKIPPED_MAX || Instant::now() >= self.heard_by {
                 return self.heartbeat().await.map(Some);
             }
-            self.bell.mark_unchanged();
-            let read = self
-                .store
-                .read(self.selection.log, self.after, PAGE_EVENTS)
-                .await;
-            let page = read.map_err(status::from_read)?;
-            let Some(last) = page.events.last() else {
+            let page = self.follower.poll().await.map_err(status::from_read)?;
+            if page.events.is_empty() {
                 if !self.selection.follow {
                     return Ok(None);
                 }
@@ -145,11 +194,10 @@ impl Cursor {
                     () = self.stop.cancelled() => return Err(stopping()),
                     status = fault => return Err(status),
                     // Rung or not: the log is looked at again, or the client hears where it is.
-                    _ = tokio::time::timeout_at(self.heard_by, self.bell.changed()) => {}
+                    _ = tokio::time::timeout_at(self.heard_by, self.follower.rung()) => {}
                 }
                 continue;
-            };
-            self.after = last.pos;
+            }
             let wanted: Vec<_> = page
                 .events
                 .iter()
@@ -160,6 +208,24 @@ impl Cursor {
                 self.skipped += page.events.len() as u64;
             }
             self.ready.extend(wanted);
+        }
+    }
+
+    /// Goes on in the branch, if the log was rewound: without a word to a client that has seen nothing of
+    /// what was left behind. Any other is told, even if events are ready for it.
+    async fn follow_rewinds(&mut self) -> Result<(), Status> {
+        loop {
+            let log = self.follower.log();
+            let Some(to) = self.store.info(log).map_err(status::from_read)?.moved_to else {
+                return Ok(());
+            };
+            let branch = self.store.info(to).map_err(status::from_read)?;
+            let common = branch.parent.map_or(0, |parent| parent.pos);
+            let after = self.follower.position();
+            if after > common {
+                return Err(rewound(&*self.store, log, common).await);
+            }
+            self.follower = follower(&self.store, to, after)?;
         }
     }
 
@@ -174,9 +240,10 @@ impl Cursor {
     async fn heartbeat(&mut self) -> Result<EventOrHeartbeat, Status> {
         self.skipped = 0;
         self.heard_by = Instant::now() + HEARTBEAT;
-        let chain = self.store.chain_at(self.selection.log, self.after).await;
+        let (log, pos) = (self.follower.log(), self.follower.position());
+        let chain = self.store.chain_at(log, pos).await;
         let chain = chain.map_err(status::from_read)?;
-        let offset_key = OffsetKey::new(self.selection.log, self.after, chain).to_string();
+        let offset_key = OffsetKey::new(log, pos, chain).to_string();
         let heartbeat = Heartbeat {
             offset_key: offset_key.clone(),
         };
@@ -237,5 +304,21 @@ fn item(event: &Recorded) -> EventOrHeartbeat {
     EventOrHeartbeat {
         offset_key,
         item: Some(Item::Event(event)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_bounded() {
+        let one = "x".repeat(STREAM_NAME_BYTES_MAX);
+        assert!(check_filters(&vec![one.clone(); FILTERS_MAX]).is_ok());
+        let refused = [vec![one.clone(); FILTERS_MAX + 1], vec![one + "x"]];
+        for filters in refused {
+            let status = check_filters(&filters).unwrap_err();
+            assert_eq!(status.code(), tonic::Code::InvalidArgument);
+        }
     }
 }

@@ -8,9 +8,10 @@ use cocoonbox_projections::Views;
 use cocoonbox_proto::{
     control::v1::{
         AccountEventsRequest, AuditPage, AuditRequest, BootstrapRequest, CreateUserRequest,
-        IssueTokenRequest, IssuedToken, ListTokensRequest, ListTokensResponse, ListUsersRequest,
-        ListUsersResponse, RevokeTokenRequest, RevokeTokenResponse, Token, UsageRequest,
-        UsageResponse, User, WhoAmIRequest, users_server,
+        DeleteUserRequest, DeleteUserResponse, IssueTokenRequest, IssuedToken, ListTokensRequest,
+        ListTokensResponse, ListUsersRequest, ListUsersResponse, RevokeTokenRequest,
+        RevokeTokenResponse, Token, UsageRequest, UsageResponse, UsageRow, User, WhoAmIRequest,
+        users_server,
     },
     log::v1::EventOrHeartbeat,
 };
@@ -21,8 +22,10 @@ use tonic::{Code, Request, Response, Status};
 use crate::{
     accounts::{Account, AccountError, Accounts, Issued},
     auth::Caller,
+    erase::{self, Deletion, Eraser},
     status,
     stream::{self, Selection},
+    usage::Report,
 };
 
 const LABEL_BYTES_MAX: usize = 100;
@@ -36,6 +39,7 @@ pub struct Users {
     pub store: Arc<dyn Store>,
     pub views: Views,
     pub ids: Arc<dyn Ids>,
+    pub eraser: Eraser,
     pub stop: CancellationToken,
 }
 
@@ -173,15 +177,70 @@ impl users_server::Users for Users {
         }))
     }
 
+    async fn delete(
+        &self,
+        request: Request<DeleteUserRequest>,
+    ) -> Result<Response<DeleteUserResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let request = request.into_inner();
+        let is_own = matches!(&caller, Caller::User { user_id, .. } if *user_id == request.user_id);
+        if !is_own {
+            caller.admin()?;
+        }
+        let directory = self.accounts.directory().await.map_err(from_account)?;
+        let user = directory.state.by_id(&request.user_id).ok_or_else(|| {
+            status::status(Code::NotFound, "NO_SUCH_USER", "there is no such user")
+        })?;
+        // Of one who is leaving the name may be erased already.
+        if !user.leaving && user.name != request.confirm_name {
+            return Err(status::bad_field(
+                "confirm_name",
+                "is not the name of this user",
+            ));
+        }
+        let deletion = self
+            .eraser
+            .delete(&request.user_id, request.force, &caller)
+            .await
+            .map_err(|error| erase::from_erase(&error))?;
+        Ok(Response::new(DeleteUserResponse {
+            deleted: deletion == Deletion::Done,
+            waiting_for: deletion.waits_for(),
+        }))
+    }
+
     async fn usage(
         &self,
         request: Request<UsageRequest>,
     ) -> Result<Response<UsageResponse>, Status> {
-        let account = self.account(request.extensions()).await?;
-        let rows = self.views.usage(&account.user_id).await;
-        let rows = rows.map_err(|error| status::internal(&error))?;
+        let caller = Caller::of(request.extensions());
+        let asked = request.get_ref();
+        let report = Report::new(&asked.group_by, &asked.from_day, &asked.to_day);
+        let mut report = report.map_err(|error| {
+            status::status(Code::InvalidArgument, "BAD_REPORT", error.to_string())
+        })?;
+        let users = if asked.everybody {
+            caller.admin()?;
+            let accounts = self.accounts.list().await.map_err(from_account)?;
+            accounts.into_iter().map(|one| one.user_id).collect()
+        } else if asked.user_id.is_empty() || caller.user().is_ok_and(|own| own == asked.user_id) {
+            vec![caller.user()?.to_owned()]
+        } else {
+            caller.admin()?;
+            let account = self.accounts.account(&asked.user_id).await;
+            vec![account.map_err(from_account)?.user_id]
+        };
+        for user_id in users {
+            let rows = self.views.usage(&user_id).await;
+            for row in rows.map_err(|error| status::internal(&error))? {
+                report.add(UsageRow {
+                    user_id: user_id.clone(),
+                    ..row.into()
+                });
+            }
+        }
         Ok(Response::new(UsageResponse {
-            rows: rows.into_iter().map(Into::into).collect(),
+            rows: report.rows(),
         }))
     }
 }
@@ -242,6 +301,21 @@ pub fn page_token(token: &str) -> Option<&str> {
 }
 
 /// Reads a command id that a caller may leave empty.
+/// A command as it comes from a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) command: CommandId,
+    /// The client chose the id, so as to send it again if it hears no answer.
+    pub(crate) may_come_again: bool,
+}
+
+pub(crate) fn asked(text: &str, ids: &dyn Ids) -> Result<Asked, Status> {
+    Ok(Asked {
+        command: command_id(text, ids)?,
+        may_come_again: !text.is_empty(),
+    })
+}
+
 pub fn command_id(text: &str, ids: &dyn Ids) -> Result<CommandId, Status> {
     if text.is_empty() {
         return Ok(CommandId(ids.draw()));
@@ -258,9 +332,10 @@ fn from_account(error: AccountError) -> Status {
         AccountError::Directory(error) => status::from_execute(error, from_directory),
         AccountError::User(error) => status::from_execute(error, from_user),
         AccountError::Log(error) => status::from_append(error),
-        AccountError::Load(_) | AccountError::Vault(_) | AccountError::Stream(_) => {
-            status::internal(&error)
-        }
+        AccountError::Load(_)
+        | AccountError::Read(_)
+        | AccountError::Vault(_)
+        | AccountError::Stream(_) => status::internal(&error),
     }
 }
 
@@ -272,6 +347,14 @@ fn from_directory(rejection: directory::Rejection) -> Status {
         }
         R::BadName(error) => status::bad_field("name", error.to_string()),
         R::EmptyUserId => status::bad_field("user_id", "is empty"),
+        R::NoSuchUser { .. } => {
+            status::status(Code::NotFound, "NO_SUCH_USER", "there is no such user")
+        }
+        R::LastAdmin => status::status(
+            Code::FailedPrecondition,
+            "LAST_ADMIN",
+            rejection.to_string(),
+        ),
     }
 }
 

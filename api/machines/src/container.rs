@@ -13,7 +13,8 @@ use async_trait::async_trait;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::machine::{
-    BoxId, Error, Isolation, Listener, Machine, Machines, Promises, Spec, Stream, Usage, WakeId,
+    BoxId, Error, Identity, Isolation, Listener, Machine, Machines, Promises, Spec, Stream, Usage,
+    WakeId,
 };
 
 mod agent;
@@ -23,6 +24,7 @@ mod disks;
 mod driver;
 mod kernel;
 mod layout;
+mod lock;
 mod mounts;
 mod netns;
 mod overlay;
@@ -36,7 +38,8 @@ use driver::Driver;
 /// How a [`Container`] driver is set up.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The data folder. One driver at a time: it is locked for as long as the driver lives.
+    /// The data folder. Several processes may drive the boxes of one: each box is locked while it is
+    /// changed, and [`Machines::claim`] keeps a process out that was replaced.
     pub data: PathBuf,
     /// How long a box's init may take to stop after SIGTERM.
     pub grace: Duration,
@@ -59,9 +62,8 @@ impl Config {
 }
 
 impl Container {
-    /// Opens the data folder, which is made if it does not exist.
-    ///
-    /// Waits up to ten seconds for a driver that still has it; call it where that may block.
+    /// Opens the data folder, which is made if it does not exist. Removes what a killed process has
+    /// left half deleted, so call it where that may block.
     pub fn new(config: Config) -> Result<Self, Error> {
         Ok(Self {
             driver: Arc::new(Driver::new(config)?),
@@ -118,9 +120,26 @@ impl Machines for Container {
         }
     }
 
+    async fn claim(&self, id: &BoxId, fence: u64) -> Result<(), Error> {
+        let of = id.clone();
+        self.alone(id, move |driver| driver.claim(&of, fence)).await
+    }
+
     async fn ensure(&self, spec: &Spec) -> Result<Machine, Error> {
         let spec = spec.clone();
         self.alone(&spec.box_id.clone(), move |driver| driver.ensure(&spec))
+            .await
+    }
+
+    async fn tell(&self, id: &BoxId, wake: &WakeId, identity: &Identity) -> Result<(), Error> {
+        let (of, run, identity) = (id.clone(), wake.clone(), identity.clone());
+        self.alone(id, move |driver| driver.tell(&of, &run, &identity))
+            .await
+    }
+
+    async fn copy(&self, from: &BoxId, to: &BoxId) -> Result<(), Error> {
+        let (source, target) = (from.clone(), to.clone());
+        self.alone(to, move |driver| driver.copy(&source, &target))
             .await
     }
 
@@ -145,7 +164,6 @@ impl Machines for Container {
 
     async fn wait(&self, id: &BoxId, wake: &WakeId) -> Result<(), Error> {
         let (of, run) = (id.clone(), wake.clone());
-        // Alone: a start in progress has a wake and no init yet, which would look like an end.
         let init = self
             .alone(id, move |driver| driver.init_of(&of, &run))
             .await?;

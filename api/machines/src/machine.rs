@@ -97,6 +97,14 @@ pub type Listener = tokio::net::TcpListener;
 pub trait Machines: Send + Sync + 'static {
     fn promises(&self) -> Promises;
 
+    /// Says that this process drives the box from here on, under a fence number that is higher than that
+    /// of whoever drove it before. Changes by a process with a smaller one are refused from then on as
+    /// [`Error::Replaced`], however late they come. A process that never claims is never refused.
+    async fn claim(&self, id: &BoxId, fence: u64) -> Result<(), Error> {
+        let _ = (id, fence);
+        Ok(())
+    }
+
     /// Brings the machine up for `spec.wake_id`. If it runs for that wake id already, this only says so;
     /// if it runs for another, that run is stopped first. Disks are created when absent and kept else.
     ///
@@ -104,6 +112,21 @@ pub trait Machines: Send + Sync + 'static {
     /// [`wait`](Self::wait) tells if it ended. The agent must be PID 1: it reaps, and it stops on SIGTERM, which may
     /// come more than once.
     async fn ensure(&self, spec: &Spec) -> Result<Machine, Error>;
+
+    /// Tells the run `wake` of a machine what has changed about itself. Reaches it by the file that it has its
+    /// identity from. Fine if that is not what runs: the next start tells it. A driver that cannot leaves it to
+    /// the next start, too.
+    async fn tell(&self, id: &BoxId, wake: &WakeId, identity: &Identity) -> Result<(), Error> {
+        let _ = (id, wake, identity);
+        Ok(())
+    }
+
+    /// Gives `to` a copy of the disks of `from`, which must not run and is left as it is: all of them or
+    /// none. Fine if `to` has disks already.
+    async fn copy(&self, from: &BoxId, to: &BoxId) -> Result<(), Error> {
+        let _ = to;
+        Err(Error::CannotCopy(from.to_string()))
+    }
 
     /// Returns the machine, or `None` where no disks of it exist.
     async fn get(&self, id: &BoxId) -> Result<Option<Machine>, Error>;
@@ -145,6 +168,12 @@ pub enum Error {
         expected: String,
         actual: String,
     },
+    #[error("box `{0}` runs; its disks cannot be copied")]
+    Runs(String),
+    #[error("the disks of box `{0}` cannot be copied by this driver")]
+    CannotCopy(String),
+    #[error("another process drives box `{0}` by now")]
+    Replaced(String),
     #[error("{program} is not installed: {hint}")]
     MissingProgram {
         program: &'static str,

@@ -29,9 +29,9 @@ impl Default for DoorLimits {
             lookups: 8,
             connect: Duration::from_secs(10),
             lookup: Duration::from_secs(5),
-            idle: Duration::from_secs(120),
+            idle: Duration::from_mins(2),
             header: Duration::from_secs(20),
-            connection_idle: Duration::from_secs(900),
+            connection_idle: Duration::from_mins(15),
         }
     }
 }

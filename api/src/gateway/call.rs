@@ -1,34 +1,29 @@
 //! One model call, from the moment the vendor is asked until its record is written.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use async_trait::async_trait;
-use cocoonbox_proto::log::v1::UsageModelCalled;
+use cocoonbox_proto::log::v1::{BudgetScope, UsageModelCalled};
 use http::{HeaderMap, StatusCode};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use super::hold::{Asker, UsageSink};
 use super::meter::Meter;
-use super::scan::Member;
+use super::outbound::Sending;
 use super::wire::Wire;
 use crate::door::Channel;
 
 /// The agent's own id of a call; it ends up in the account log.
 const CALL_ID_HEADER: &str = "x-cocoonbox-call";
 
-const CALL_ID_BYTES_MAX: usize = 64;
+/// Which agent calls, and in which role its model is. The box's word, as the id is.
+const AGENT_HEADER: &str = "x-cocoonbox-agent";
+const ROLE_HEADER: &str = "x-cocoonbox-role";
+
+const ID_BYTES_MAX: usize = 64;
 
 const MODEL_CHARS_MAX: usize = 128;
-
-/// Writes down what was used.
-#[async_trait]
-pub trait UsageSink: Send + Sync + 'static {
-    /// Is called once for each call that was sent to a vendor, whatever became of it, after its end.
-    /// Nobody waits for it but [`super::Gateway::drained`]; it must deal with its own errors. The
-    /// `box_id` comes from the channel; `call_id` and `model` are the box's word.
-    async fn record(&self, usage: UsageModelCalled, channel: &Channel);
-}
 
 /// A call in flight. Dropping it writes the record: there is no way to end without one, and none to
 /// write two.
@@ -36,9 +31,13 @@ pub(crate) struct Call {
     usage: UsageModelCalled,
     started: Instant,
     channel: Channel,
-    model: Arc<Mutex<Member>>,
+    sending: Arc<Sending>,
     meter: Option<Meter>,
     whole: bool,
+    /// The vendor is known to have done nothing for it.
+    undone: bool,
+    /// It was not let through: there is nothing to tell.
+    refused: bool,
     writer: Writer,
 }
 
@@ -55,15 +54,15 @@ impl Call {
         wire: Wire,
         channel: &Channel,
         headers: &HeaderMap,
-        model: Arc<Mutex<Member>>,
+        sending: Arc<Sending>,
         writer: Writer,
     ) -> Self {
-        let call_id = headers
-            .get(CALL_ID_HEADER)
-            .and_then(|value| value.to_str().ok());
+        let said = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let usage = UsageModelCalled {
             box_id: channel.box_id.clone(),
-            call_id: sanitise(call_id.unwrap_or_default()),
+            call_id: sanitise(said(CALL_ID_HEADER).unwrap_or_default()),
+            agent_id: sanitise(said(AGENT_HEADER).unwrap_or_default()),
+            role: sanitise(said(ROLE_HEADER).unwrap_or_default()),
             vendor: wire.vendor().to_owned(),
             ..UsageModelCalled::default()
         };
@@ -71,11 +70,39 @@ impl Call {
             usage,
             started: Instant::now(),
             channel: channel.clone(),
-            model,
+            sending,
             meter: None,
             whole: false,
+            undone: false,
+            refused: false,
             writer,
         }
+    }
+
+    /// Returns whose budgets the call counts in.
+    pub(crate) fn scope(&self) -> BudgetScope {
+        BudgetScope {
+            box_id: self.channel.box_id.clone(),
+            agent_id: self.usage.agent_id.clone(),
+        }
+    }
+
+    pub(crate) fn asker(&self) -> Asker {
+        Asker {
+            by: self.scope(),
+            channel: self.channel.clone(),
+            writer: self.writer.clone(),
+        }
+    }
+
+    /// Notes that the vendor was not reached or gave the call up.
+    pub(crate) fn undone(mut self) {
+        self.undone = true;
+    }
+
+    /// Ends a call that was not let through.
+    pub(crate) fn refused(mut self) {
+        self.refused = true;
     }
 
     pub(crate) fn answered(&mut self, status: StatusCode, meter: Meter) {
@@ -95,18 +122,52 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Takes what the vendor said was used, and where it did not say, what must be thought.
+    fn take_tokens(&mut self) {
+        let asked = self.sending.estimate();
+        let usage = &mut self.usage;
+        let Some(meter) = &mut self.meter else {
+            // Who left while the vendor was at it does not know what it did.
+            if self.sending.is_whole() && !self.undone {
+                usage.estimated = true;
+                usage.input_tokens = asked.input_tokens;
+            }
+            return;
+        };
+        let metered = meter.finish(self.whole);
+        let tokens = metered.tokens;
+        usage.complete = metered.complete;
+        usage.input_tokens = tokens.input;
+        usage.output_tokens = tokens.output;
+        usage.cache_read_tokens = tokens.cache_read;
+        usage.cache_write_tokens = tokens.cache_write;
+        let is_success = (200..300).contains(&usage.status);
+        if metered.is_final || metered.is_failure || !is_success {
+            return;
+        }
+        usage.estimated = true;
+        if !metered.is_input_known {
+            usage.input_tokens = asked.input_tokens;
+        }
+        let seen = metered.output_estimate.min(asked.output_tokens);
+        usage.output_tokens = usage.output_tokens.max(seen);
+    }
+}
+
 impl Drop for Call {
     fn drop(&mut self) {
-        let mut usage = std::mem::take(&mut self.usage);
-        if let Some(meter) = &mut self.meter {
-            let (tokens, complete) = meter.finish(self.whole);
-            usage.input_tokens = tokens.input;
-            usage.output_tokens = tokens.output;
-            usage.cache_read_tokens = tokens.cache_read;
-            usage.cache_write_tokens = tokens.cache_write;
-            usage.complete = complete;
+        // From here on a reservation that is still on its way is given back by whoever brings it.
+        let hold = self.sending.close();
+        if self.refused && hold.is_none() {
+            return;
         }
-        usage.model = model_name(&self.model.lock().unwrap_or_else(PoisonError::into_inner));
+        self.take_tokens();
+        let mut usage = std::mem::take(&mut self.usage);
+        usage.model = readable(&self.sending.model());
+        if let Some(hold) = &hold {
+            usage.reservation_id.clone_from(&hold.id);
+        }
         let elapsed = self.started.elapsed().as_millis();
         usage.duration_ms = u64::try_from(elapsed).unwrap_or(u64::MAX);
         let Ok(runtime) = Handle::try_current() else {
@@ -118,17 +179,14 @@ impl Drop for Call {
         };
         let sink = Arc::clone(&self.writer.sink);
         let channel = self.channel.clone();
-        let record = async move { sink.record(usage, &channel).await };
-        self.writer.tasks.spawn_on(record, &runtime);
+        let settle = async move { sink.settle(usage, hold, &channel).await };
+        self.writer.tasks.spawn_on(settle, &runtime);
     }
 }
 
-fn model_name(member: &Member) -> String {
-    let name = member
-        .value()
-        .and_then(|value| serde_json::from_slice::<String>(value).ok());
-    let name = name.unwrap_or_default();
-    name.chars()
+pub(super) fn readable(model: &str) -> String {
+    model
+        .chars()
         .filter(|c| !c.is_control())
         .take(MODEL_CHARS_MAX)
         .collect()
@@ -137,11 +195,7 @@ fn model_name(member: &Member) -> String {
 /// Keeps what an id is made of.
 fn sanitise(call_id: &str) -> String {
     let allowed = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/');
-    call_id
-        .chars()
-        .filter(allowed)
-        .take(CALL_ID_BYTES_MAX)
-        .collect()
+    call_id.chars().filter(allowed).take(ID_BYTES_MAX).collect()
 }
 
 #[cfg(test)]
@@ -152,10 +206,8 @@ mod tests {
     fn what_the_box_says_is_cut_to_size() {
         assert_eq!(sanitise("turn-7.call_2"), "turn-7.call_2");
         assert_eq!(sanitise("a b\t\"<script>"), "abscript");
-        assert_eq!(sanitise(&"x".repeat(1000)).len(), CALL_ID_BYTES_MAX);
-        let mut member = Member::new("model");
-        member.feed(br#"{"model":"a\u0000b\nc"}"#);
-        assert_eq!(model_name(&member), "abc");
-        assert_eq!(model_name(&Member::new("model")), "");
+        assert_eq!(sanitise(&"x".repeat(1000)).len(), ID_BYTES_MAX);
+        assert_eq!(readable("a\u{0}b\nc"), "abc");
+        assert_eq!(readable(&"x".repeat(1000)).len(), MODEL_CHARS_MAX);
     }
 }

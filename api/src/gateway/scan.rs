@@ -1,37 +1,70 @@
-//! Finds one member of a JSON object while the object passes by, in bounded memory.
+//! Finds members of a JSON object while the object passes by, in bounded memory.
 
 /// Bytes of a key or a value that are kept. A usage object has some hundreds.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
-/// Reads an object byte by byte and keeps the value of one top-level member. Of several members with
-/// the name, the last counts: that is the one most servers read.
+/// A string at least this long of nothing but base64 is a picture or a document, which vendors do not
+/// count by its letters.
+const BLOB_BYTES_MIN: u64 = 4 << 10;
+
+/// What vendors count a large picture as, at most about. A document of many pages counts more; it is settled
+/// with what the vendor says.
+const BLOB_TOKENS_MAX: u64 = 3_000;
+
+/// Reads an object byte by byte and keeps the values of some members. Of several members with
+/// a name, the last counts: that is the one most servers read.
 ///
 /// Input that is not JSON finds nothing, or something that does not parse.
 #[derive(Debug)]
-pub(crate) struct Member {
-    name: &'static str,
+pub(crate) struct Members {
+    names: &'static [&'static str],
+    /// How deep the members lie: 1 is the top level, 2 is in any of its objects.
+    at: u32,
     depth: u32,
     in_string: bool,
     escaped: bool,
     before_key: bool,
-    matched: bool,
+    matched: Option<usize>,
     keeping: bool,
     kept: Vec<u8>,
-    found: Option<Vec<u8>>,
+    found: Vec<Option<Vec<u8>>>,
+    /// Bytes of the string that is being read, as long as all of them are base64.
+    blob: Option<u64>,
+    blobs: Blobs,
 }
 
-impl Member {
-    pub(crate) fn new(name: &'static str) -> Self {
+/// Strings that are pictures or documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Blobs {
+    pub(crate) bytes: u64,
+    /// What they count as, about.
+    pub(crate) tokens: u64,
+}
+
+impl Members {
+    pub(crate) fn new(names: &'static [&'static str]) -> Self {
+        Self::at(1, names)
+    }
+
+    /// Looks for members of the objects in the object.
+    pub(crate) fn inner(names: &'static [&'static str]) -> Self {
+        Self::at(2, names)
+    }
+
+    fn at(at: u32, names: &'static [&'static str]) -> Self {
         Self {
-            name,
+            names,
+            at,
             depth: 0,
             in_string: false,
             escaped: false,
             before_key: false,
-            matched: false,
+            matched: None,
             keeping: false,
             kept: Vec::new(),
-            found: None,
+            found: vec![None; names.len()],
+            blob: None,
+            blobs: Blobs::default(),
         }
     }
 
@@ -43,6 +76,7 @@ impl Member {
                 let boring = rest.iter().position(|b| matches!(b, b'"' | b'\\'));
                 let boring = boring.unwrap_or(rest.len());
                 if boring > 0 {
+                    self.weigh(&rest[..boring]);
                     rest = &rest[boring..];
                     continue;
                 }
@@ -52,9 +86,34 @@ impl Member {
         }
     }
 
-    /// Returns the value as it was written.
-    pub(crate) fn value(&self) -> Option<&[u8]> {
-        self.found.as_deref()
+    /// Returns the value of the member with this name as it was written.
+    pub(crate) fn value(&self, name: &str) -> Option<&[u8]> {
+        let index = self.names.iter().position(|one| *one == name)?;
+        self.found[index].as_deref()
+    }
+
+    /// Returns the pictures and documents so far.
+    pub(crate) fn blobs(&self) -> Blobs {
+        self.blobs
+    }
+
+    /// Takes a piece of a string, without its quotes.
+    fn weigh(&mut self, piece: &[u8]) {
+        let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-:;,.".contains(byte);
+        self.blob = self
+            .blob
+            .filter(|_| piece.iter().all(is_base64))
+            .map(|bytes| bytes.saturating_add(piece.len() as u64));
+    }
+
+    fn string_ended(&mut self) {
+        if let Some(bytes) = self.blob.take().filter(|bytes| *bytes >= BLOB_BYTES_MIN) {
+            self.blobs.bytes = self.blobs.bytes.saturating_add(bytes);
+            self.blobs.tokens = self
+                .blobs
+                .tokens
+                .saturating_add(BLOB_TOKENS_MAX.min(bytes / 3));
+        }
     }
 
     fn byte(&mut self, byte: u8) {
@@ -62,41 +121,49 @@ impl Member {
             self.keep(byte);
             match byte {
                 _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => self.in_string = false,
+                b'\\' => {
+                    self.escaped = true;
+                    self.blob = None;
+                }
+                b'"' => {
+                    self.in_string = false;
+                    self.string_ended();
+                }
                 _ => {}
             }
             return;
         }
         match byte {
             b'"' => {
-                if self.depth == 1 && self.before_key {
+                if self.depth == self.at && self.before_key {
                     self.kept.clear();
                     self.keeping = true;
                 }
                 self.keep(byte);
                 self.in_string = true;
+                self.blob = Some(0);
             }
-            b':' if self.depth == 1 && self.before_key => {
-                let key = serde_json::from_slice::<String>(&self.kept);
-                self.matched = self.keeping && key.is_ok_and(|key| key == self.name);
-                self.keeping = self.matched;
+            b':' if self.depth == self.at && self.before_key => {
+                let key = serde_json::from_slice::<String>(&self.kept).ok();
+                let key = key.filter(|_| self.keeping);
+                self.matched = key.and_then(|key| self.names.iter().position(|one| *one == key));
+                self.keeping = self.matched.is_some();
                 self.kept.clear();
                 self.before_key = false;
             }
-            b',' if self.depth == 1 => {
+            b',' if self.depth == self.at => {
                 self.value_ended();
                 self.before_key = true;
             }
             b'{' | b'[' => {
                 self.keep(byte);
                 self.depth = self.depth.saturating_add(1);
-                if self.depth == 1 {
+                if self.depth == self.at {
                     self.before_key = byte == b'{';
                 }
             }
             b'}' | b']' => {
-                if self.depth == 1 {
+                if self.depth == self.at {
                     self.value_ended();
                     self.before_key = false;
                 }
@@ -119,10 +186,9 @@ impl Member {
     }
 
     fn value_ended(&mut self) {
-        if self.matched && self.keeping {
-            self.found = Some(std::mem::take(&mut self.kept));
+        if let Some(index) = self.matched.take().filter(|_| self.keeping) {
+            self.found[index] = Some(std::mem::take(&mut self.kept));
         }
-        self.matched = false;
         self.keeping = false;
     }
 }
@@ -135,12 +201,15 @@ mod tests {
     use super::*;
 
     fn find(name: &'static str, chunks: &[&[u8]]) -> Option<String> {
-        let mut member = Member::new(name);
+        read(Members::new(&["usage", "absent", "model"]), name, chunks)
+    }
+
+    fn read(mut members: Members, name: &str, chunks: &[&[u8]]) -> Option<String> {
         for chunk in chunks {
-            member.feed(chunk);
+            members.feed(chunk);
         }
-        member
-            .value()
+        members
+            .value(name)
             .map(|value| String::from_utf8_lossy(value).trim().to_owned())
     }
 
@@ -161,14 +230,47 @@ mod tests {
     }
 
     #[test]
+    fn the_level_below_can_be_read() {
+        let body = br#"{"usage":1,"a":[{"usage":2}],"response":{"x":{"usage":3},"usage":{"n":4},"y":"usage"},"z":5}"#;
+        for cut in 1..body.len() {
+            let chunks: Vec<&[u8]> = body.chunks(cut).collect();
+            let found = read(Members::inner(&["usage"]), "usage", &chunks);
+            assert_eq!(found.unwrap(), r#"{"n":4}"#);
+        }
+    }
+
+    #[test]
+    fn pictures_are_told_from_text() {
+        let weigh = |body: &str, cut| {
+            let mut members = Members::new(&["model"]);
+            body.as_bytes()
+                .chunks(cut)
+                .for_each(|chunk| members.feed(chunk));
+            members.blobs()
+        };
+        let picture = "iVBORw0KGgo+/".repeat(1_000);
+        let prose = "one two three ".repeat(1_000);
+        let body = format!(
+            r#"{{"model":"m","a":[{{"data":"{picture}"}},"data:image/png;base64,{picture}","{prose}","{prose}
+"]}}"#
+        );
+        for cut in [1, 7, 4_096, body.len()] {
+            let blobs = weigh(&body, cut);
+            assert_eq!(blobs.bytes, 2 * picture.len() as u64 + 22);
+            assert_eq!(blobs.tokens, 2 * BLOB_TOKENS_MAX);
+        }
+        assert_eq!(weigh(r#"["AAAA"]"#, 1), Blobs::default());
+    }
+
+    #[test]
     fn memory_is_bounded() {
-        let mut member = Member::new("model");
+        let mut member = Members::new(&["model"]);
         member.feed(br#"{"model":""#);
         for _ in 0..1000 {
             member.feed(&[b'x'; 1000]);
         }
         member.feed(br#"","usage":1}"#);
-        assert!(member.kept.capacity() <= 2 * KEPT_BYTES_MAX && member.value().is_none());
+        assert!(member.kept.capacity() <= 2 * KEPT_BYTES_MAX && member.value("model").is_none());
     }
 
     fn value() -> impl Strategy<Value = Value> {

@@ -1,7 +1,6 @@
 //! The way of a request through the gateway.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,15 +9,15 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use tokio_util::task::TaskTracker;
 
-use super::call::{Call, UsageSink, Writer};
+use super::call::{Call, Writer};
 use super::config::{Error, GatewayConfig, Vendor};
+use super::hold::UsageSink;
 use super::meter::Meter;
-use super::outbound::{BODY_BYTES_MAX, Fate, Outbound};
+use super::outbound::{BODY_BYTES_MAX, Outbound, Sending};
 use super::passing::Passing;
-use super::scan::Member;
 use super::scrub::Scrub;
 use super::secret::Secret;
-use super::wire::{Failure, Route, Wire};
+use super::wire::{COUNT_PATH, Failure, Outage, Route, Wire};
 use crate::door::{Body, BoxError, Channel, Cut, content_length, text};
 
 /// For a vendor to accept a connection, TLS included.
@@ -26,7 +25,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Between two pieces of an answer, and before the first. A large model may think for minutes before it
 /// answers a call that is not streamed; vendors give up after ten.
-const SILENCE_MAX: Duration = Duration::from_secs(600);
+const SILENCE_MAX: Duration = Duration::from_mins(10);
 
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
@@ -76,8 +75,10 @@ struct Upstream {
 }
 
 impl Gateway {
-    /// Checks the configuration. The process must have installed a default crypto provider.
+    /// Checks the configuration.
     pub fn new(config: GatewayConfig, sink: Arc<dyn UsageSink>) -> Result<Self, Error> {
+        // Another one that is installed already is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let upstream = |vendor: Option<Vendor>, wire| {
             vendor.map(|vendor| Upstream::new(vendor, wire)).transpose()
         };
@@ -117,10 +118,15 @@ impl Gateway {
         B: http_body::Body<Data = Bytes> + Send + Sync + Unpin + 'static,
         B::Error: Into<BoxError>,
     {
+        let is_too_large = request.body().size_hint().lower() > BODY_BYTES_MAX;
         let (wire, answered) = match Route::of(request.method(), request.uri().path()) {
+            Route::Call(wire) | Route::Count(wire) if is_too_large => {
+                (Some(wire), Err(Failure::BodyTooLarge(BODY_BYTES_MAX)))
+            }
             Route::Health => return text(StatusCode::OK, "ok\n".to_owned()),
             Route::Call(wire) => (Some(wire), self.call(wire, channel, request).await),
             Route::Models(wire) => (Some(wire), self.models(wire, request).await),
+            Route::Count(wire) => (Some(wire), self.count(wire, request).await),
             Route::NotFound(wire) => (wire, Err(Failure::NotFound)),
             Route::WrongMethod(wire) => (Some(wire), Err(Failure::WrongMethod)),
         };
@@ -153,15 +159,16 @@ impl Gateway {
     {
         let upstream = self.upstream(wire)?;
         let (head, body) = request.into_parts();
-        if body.size_hint().lower() > BODY_BYTES_MAX {
-            return Err(Failure::BodyTooLarge(BODY_BYTES_MAX));
-        }
-        let model = Arc::new(Mutex::new(Member::new("model")));
-        let fate = Arc::new(Fate::default());
+        let sending = Arc::new(Sending::default());
         let writer = self.writer.clone();
-        let mut call = Call::begin(wire, channel, &head.headers, Arc::clone(&model), writer);
+        let mut call = Call::begin(wire, channel, &head.headers, Arc::clone(&sending), writer);
+        let admitted = self.writer.sink.admits(&call.scope(), channel).await;
+        if let Err(refusal) = admitted {
+            call.refused();
+            return Err(Failure::Refused(refusal));
+        }
         let url = upstream.url(wire.call_path(), head.uri.query());
-        let outbound = Outbound::new(body, model, Arc::clone(&fate));
+        let outbound = Outbound::new(body, Some(call.asker()), Arc::clone(&sending));
         let sent = self
             .client
             .request(Method::POST, url)
@@ -169,14 +176,47 @@ impl Gateway {
             .body(reqwest::Body::wrap(outbound))
             .send()
             .await;
-        let response = sent.map_err(|error| explain(&error, &fate))?;
+        let response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                let failure = explain(wire, &error, &sending);
+                match failure {
+                    Failure::Refused(_) => call.refused(),
+                    // It may be at it all the same.
+                    Failure::Timeout(_) => drop(call),
+                    _ => call.undone(),
+                }
+                return Err(failure);
+            }
+        };
         let meter = if is_event_stream(response.headers()) {
             Meter::of_events(wire)
         } else {
             Meter::of_json(wire)
         };
         call.answered(response.status(), meter);
-        upstream.pass(response, Some(call))
+        upstream.pass(wire, response, Some(call))
+    }
+
+    /// Passes on what is not metered and has a body.
+    async fn count<B>(&self, wire: Wire, request: Request<B>) -> Result<Response<Body>, Failure>
+    where
+        B: http_body::Body<Data = Bytes> + Send + Sync + Unpin + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let upstream = self.upstream(wire)?;
+        let (head, body) = request.into_parts();
+        let sending = Arc::new(Sending::default());
+        let outbound = Outbound::new(body, None, Arc::clone(&sending));
+        let sent = self
+            .client
+            .request(Method::POST, upstream.url(COUNT_PATH, head.uri.query()))
+            .headers(upstream.request_headers(wire, &head.headers))
+            .body(reqwest::Body::wrap(outbound))
+            .send()
+            .await;
+        let response = sent.map_err(|error| explain(wire, &error, &sending))?;
+        upstream.pass(wire, response, None)
     }
 
     async fn models<B>(&self, wire: Wire, request: Request<B>) -> Result<Response<Body>, Failure> {
@@ -190,14 +230,14 @@ impl Gateway {
             .headers(upstream.request_headers(wire, request.headers()))
             .send()
             .await;
-        let response = sent.map_err(|error| explain(&error, &Fate::default()))?;
-        upstream.pass(response, None)
+        let response = sent.map_err(|error| explain(wire, &error, &Sending::default()))?;
+        upstream.pass(wire, response, None)
     }
 
     fn upstream(&self, wire: Wire) -> Result<&Upstream, Failure> {
         let upstream = match wire {
             Wire::Anthropic => &self.anthropic,
-            Wire::OpenAi => &self.openai,
+            Wire::OpenAi | Wire::Responses => &self.openai,
         };
         upstream.as_ref().ok_or_else(|| wire.not_configured())
     }
@@ -219,7 +259,7 @@ impl Upstream {
         let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
         let (credential, value) = match wire {
             Wire::Anthropic => (HeaderName::from_static("x-api-key"), vendor.key.clone()),
-            Wire::OpenAi => (
+            Wire::OpenAi | Wire::Responses => (
                 header::AUTHORIZATION,
                 Secret::new(format!("Bearer {}", vendor.key.reveal())),
             ),
@@ -269,11 +309,12 @@ impl Upstream {
 
     fn pass(
         &self,
+        wire: Wire,
         response: reqwest::Response,
         call: Option<Call>,
     ) -> Result<Response<Body>, Failure> {
         if response.status().is_redirection() {
-            return Err(Failure::Redirected);
+            return Err(Failure::Redirected(wire.vendor()));
         }
         let (head, body) = http::Response::from(response).into_parts();
         let framed = head.headers.contains_key(header::TRANSFER_ENCODING);
@@ -320,14 +361,16 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     })
 }
 
-fn explain(error: &reqwest::Error, fate: &Fate) -> Failure {
-    if fate.too_large.load(Ordering::Relaxed) {
+fn explain(wire: Wire, error: &reqwest::Error, sending: &Sending) -> Failure {
+    if let Some(refusal) = sending.refusal() {
+        Failure::Refused(refusal)
+    } else if sending.is_too_large() {
         Failure::BodyTooLarge(BODY_BYTES_MAX)
-    } else if fate.broken.load(Ordering::Relaxed) {
+    } else if sending.is_broken() {
         Failure::BodyBroken
-    } else if error.is_timeout() {
-        Failure::Timeout
+    } else if error.is_timeout() && !error.is_connect() {
+        Failure::Timeout(wire.vendor())
     } else {
-        Failure::Unreachable
+        Failure::Unreachable(wire.vendor(), Outage::of(error))
     }
 }

@@ -1,40 +1,34 @@
 //! One box: its debt, its machine, its connection.
 
+mod start;
+mod stay;
+mod stop;
+
 use std::{sync::Arc, time::Duration};
 
 use cocoonbox_commands::boxes::{self, Command, Debt, Phase};
-use cocoonbox_events::{CommandId, Execute, Fold, LoadError, LogKind, Meta, NewLog};
-use cocoonbox_machines::{self as machines, Identity, MachineState, Spec, WakeId};
-use cocoonbox_proto::{
-    agent::v1::{HelloRequest, HelloResponse, session_client::SessionClient},
-    log::v1::{Actor, actor},
-};
-use serde_json::json;
+use cocoonbox_events::{CommandId, Execute, Fold, LoadError, Meta};
+use cocoonbox_installation::LeasesError;
+use cocoonbox_machines::{self as machines, BoxId};
+use cocoonbox_proto::log::v1::{Actor, actor};
 use tokio::sync::Notify;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    channel::{BoxChannel, Life},
-    door::{self, Channel},
-    lifecycle::{Context, box_id},
+    channel::Life,
+    images::NoImage,
+    lease::{self, Tenure},
+    lifecycle::{Context, attached::Attached, box_id},
     replica,
     status::describe,
 };
 
-/// Where a box finds the egress door in its own network.
-const DOOR_PORT: u16 = 3128;
 /// From a started machine to an agent that answers. A slow host takes seconds; more is a fault.
 const READY: Duration = Duration::from_secs(30);
-const READY_POLL: Duration = Duration::from_millis(10);
-/// Writing down what is under way and copying it out. Past it the box is stopped all the same: its
-/// own copy of the log is on its disk and is copied at the next wake.
-const QUIESCE: Duration = Duration::from_secs(10);
 const RETRY_MIN: Duration = Duration::from_millis(200);
 const RETRY_MAX: Duration = Duration::from_secs(10);
-/// Starts of a machine before an operation is called failed.
-const ATTEMPTS_MAX: u32 = 3;
-/// A box log is tied into its account log at least this often while it grows.
-const ANCHOR: Duration = Duration::from_secs(60);
+/// A box that is driven elsewhere is looked at this often, in case its disks come here.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Drives one box.
 pub(super) struct Worker {
@@ -42,22 +36,25 @@ pub(super) struct Worker {
     fold: Fold<boxes::State>,
     bell: Arc<Notify>,
     attached: Option<Attached>,
+    /// The right to drive the box. Without it nothing is done to it.
+    tenure: Option<Tenure>,
     attempts: u32,
-}
-
-/// What hangs on one life of a box: its channel, its door, its replication.
-struct Attached {
-    channel: BoxChannel,
-    stop: CancellationToken,
-    tasks: TaskTracker,
+    /// The box was quiesced when it last slept, and no machine was started since.
+    is_untouched: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 enum Fault {
     #[error(transparent)]
     Machine(#[from] machines::Error),
+    #[error(transparent)]
+    Image(#[from] NoImage),
     #[error("the agent did not answer within {} s", READY.as_secs())]
     NotReady,
+    #[error("the box that was forked does not sleep any more where it did; fork it again")]
+    Origin,
+    #[error("the box's log cannot go on: {0}")]
+    NotReleased(String),
     #[error("the machine ended while it was starting")]
     Ended,
     #[error(transparent)]
@@ -66,8 +63,8 @@ enum Fault {
     Load(#[from] LoadError),
     #[error("the box's log cannot be opened")]
     Log(#[source] cocoonbox_events::AppendError),
-    #[error("the door cannot listen in the box")]
-    Door(#[source] machines::Error),
+    #[error("who drives the box cannot be found out")]
+    Leases(#[from] LeasesError),
 }
 
 impl Worker {
@@ -77,7 +74,9 @@ impl Worker {
             fold,
             bell,
             attached: None,
+            tenure: None,
             attempts: 0,
+            is_untouched: false,
         }
     }
 
@@ -85,8 +84,17 @@ impl Worker {
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut pause = RETRY_MIN;
         loop {
+            let lost = self.tenure.as_ref().map(Tenure::lost);
             let step = tokio::select! {
+                // A lease that is lost ends whatever is being done, before anything else does.
+                biased;
                 () = stop.cancelled() => break,
+                () = lost_or_never(lost) => {
+                    tracing::warn!(stream = %self.fold.stream, "box is left to another api process");
+                    self.detach().await;
+                    self.tenure = None;
+                    continue;
+                }
                 step = self.step() => step,
             };
             match step {
@@ -95,20 +103,31 @@ impl Worker {
                 Err(fault) => {
                     let error = describe(&fault);
                     tracing::warn!(stream = %self.fold.stream, error, "box is not as its log wants it");
+                    let lost = self.tenure.as_ref().map(Tenure::lost);
                     tokio::select! {
                         () = stop.cancelled() => break,
+                        () = lost_or_never(lost) => {}
                         () = tokio::time::sleep(pause) => pause = (pause * 2).min(RETRY_MAX),
                     }
                 }
             }
         }
-        self.detach().await;
+        self.let_go().await;
     }
 
     /// Does one thing that is owed, or waits for something to be. `false`: there will be nothing.
     async fn step(&mut self) -> Result<bool, Fault> {
         self.fold.refresh(&*self.context.store).await?;
-        match self.fold.state.owed() {
+        let debt = self.fold.state.owed();
+        let has_work = debt.is_some() || matches!(self.fold.state.phase, Phase::Running { .. });
+        if has_work && !self.tenure.as_ref().is_some_and(Tenure::is_valid) {
+            self.detach().await;
+            self.tenure = None;
+            self.hold().await?;
+            // Whoever had it before may have changed everything.
+            return Ok(true);
+        }
+        match debt {
             Some(Debt::Start { wake, .. }) => self.start(wake).await?,
             Some(Debt::Stop { wake, .. }) => self.stop(wake).await?,
             Some(Debt::Remove { .. }) => self.remove().await?,
@@ -116,7 +135,7 @@ impl Worker {
                 Phase::Running { wake } => self.supervise(&wake).await?,
                 Phase::Deleted => return Ok(false),
                 _ => {
-                    self.detach().await;
+                    self.let_go().await;
                     self.bell.notified().await;
                 }
             },
@@ -124,197 +143,61 @@ impl Worker {
         Ok(true)
     }
 
-    async fn start(&mut self, wake: Option<String>) -> Result<(), Fault> {
-        let wake = match wake {
-            Some(wake) => wake,
-            None => {
-                let wake = self.context.ids.draw().simple().to_string();
-                let image = self.context.image.file_stem().unwrap_or_default();
-                let image = image.to_string_lossy().into_owned();
-                self.report(Command::Starting {
-                    wake_id: wake.clone(),
-                    image,
-                })
-                .await?;
-                wake
-            }
-        };
-        match self.bring_up(&wake).await {
-            Ok(Some(hello)) => {
-                self.attempts = 0;
-                let agent_version = hello.agent_version;
-                self.report(Command::Running {
-                    wake_id: wake,
-                    agent_version,
-                })
-                .await
-            }
-            // Something else is wanted by now.
-            Ok(None) => Ok(()),
-            Err(fault) => {
-                self.detach().await;
-                self.attempts += 1;
-                if self.attempts < ATTEMPTS_MAX {
-                    return Err(fault);
-                }
-                self.attempts = 0;
-                if let Some(id) = box_id(&self.fold.stream) {
-                    self.context.machines.hibernate(&id).await?;
-                }
-                let reason = match &fault {
-                    Fault::Machine(machines::Error::MissingProgram { .. }) => "HOST_INCOMPLETE",
-                    Fault::NotReady | Fault::Ended => "AGENT_NOT_READY",
-                    _ => "MACHINE_FAILED",
-                };
-                let detail = describe(&fault);
-                tracing::error!(stream = %self.fold.stream, detail, "box failed to start");
-                self.report(Command::Failed {
-                    reason: reason.into(),
-                    detail,
-                })
-                .await
-            }
-        }
-    }
-
-    /// Brings the machine and its agent up. `None` if the log asks for something else meanwhile.
-    async fn bring_up(&mut self, wake: &str) -> Result<Option<HelloResponse>, Fault> {
+    /// Waits until the box may be driven from here, or is asked something else.
+    async fn hold(&mut self) -> Result<(), Fault> {
         let Some(id) = box_id(&self.fold.stream) else {
-            return Ok(None);
-        };
-        let wake_id = WakeId(wake.to_owned());
-        let spec = Spec {
-            box_id: id.clone(),
-            wake_id: wake_id.clone(),
-            image: self.context.image.clone(),
-            agent: self.context.agent.clone(),
-            identity: self.identity(wake),
-            limits: self.context.limits,
-        };
-        self.context.machines.ensure(&spec).await?;
-        self.attach(wake).await?;
-        let Some(attached) = &self.attached else {
-            return Ok(None);
-        };
-        let channel = attached.channel.clone();
-        let machines = self.context.machines.clone();
-        let bell = self.bell.clone();
-        let ready = async {
-            loop {
-                let mut client = SessionClient::new(channel.transport.clone());
-                if let Ok(hello) = client.hello(channel.sign(HelloRequest {})).await {
-                    return hello.into_inner();
-                }
-                tokio::time::sleep(READY_POLL).await;
-            }
-        };
-        tokio::pin!(ready);
-        let deadline = tokio::time::sleep(READY);
-        tokio::pin!(deadline);
-        let ended = machines.wait(&id, &wake_id);
-        tokio::pin!(ended);
-        loop {
-            tokio::select! {
-                hello = &mut ready => return Ok(Some(hello)),
-                () = &mut deadline => return Err(Fault::NotReady),
-                ended = &mut ended => return Err(ended.map_or_else(Fault::Machine, |()| Fault::Ended)),
-                () = bell.notified() => {
-                    self.fold.refresh(&*self.context.store).await?;
-                    if !matches!(&self.fold.state.phase, Phase::Starting { wake: Some(w), .. } if w == wake) {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-    }
-
-    async fn stop(&mut self, wake: Option<String>) -> Result<(), Fault> {
-        let Some(id) = box_id(&self.fold.stream) else {
+            self.bell.notified().await;
             return Ok(());
         };
-        let running = self.context.machines.get(&id).await?.filter(|machine| {
-            machine.state == MachineState::Running
-                && machine.wake_id.as_ref().map(|w| &w.0) == wake.as_ref()
-        });
-        if let (Some(wake), Some(_)) = (&wake, running) {
-            self.attach(wake).await?;
-            if let Some(attached) = &self.attached {
-                let quiesced =
-                    replica::quiesce(&*self.context.store, &attached.channel, QUIESCE).await;
-                if let Err(error) = quiesced {
-                    tracing::warn!(box_id = %id, %error, "box did not quiesce; stopping it as it is");
-                }
-            }
-            self.anchor().await?;
-        }
-        // The agent ends at once when nobody listens to it any more.
-        self.detach().await;
-        self.context.machines.hibernate(&id).await?;
-        let memory_kept = self.context.machines.promises().memory_kept_on_hibernate;
-        self.report(Command::Hibernated { memory_kept }).await
-    }
-
-    async fn remove(&mut self) -> Result<(), Fault> {
-        self.detach().await;
-        if let Some(id) = box_id(&self.fold.stream) {
-            self.context.machines.delete(&id).await?;
-        }
-        self.report(Command::Deleted).await
-    }
-
-    /// Stays with a running box until it ends or something else is wanted.
-    async fn supervise(&mut self, wake: &str) -> Result<(), Fault> {
-        let Some(id) = box_id(&self.fold.stream) else {
-            return Ok(());
-        };
-        let wake_id = WakeId(wake.to_owned());
-        let alive = self
-            .context
-            .machines
-            .get(&id)
-            .await?
-            .is_some_and(|machine| {
-                machine.state == MachineState::Running && machine.wake_id.as_ref() == Some(&wake_id)
-            });
-        if !alive {
-            return self.lost(wake, "the machine does not run any more").await;
-        }
-        self.attach(wake).await?;
-        let machines = self.context.machines.clone();
-        let ended = machines.wait(&id, &wake_id);
-        tokio::pin!(ended);
-        loop {
+        if !self.is_here(&id).await? {
             tokio::select! {
-                ended = &mut ended => {
-                    ended?;
-                    return self.lost(wake, "the machine ended by itself").await;
-                }
-                () = self.bell.notified() => {
-                    self.fold.refresh(&*self.context.store).await?;
-                    if self.fold.state.phase != (Phase::Running { wake: wake.to_owned() }) {
-                        return Ok(());
-                    }
-                }
-                () = tokio::time::sleep(ANCHOR) => {
-                    self.anchor().await?;
-                    // Asking also cuts the console log of the box to its limit.
-                    let usage = self.context.machines.usage(&id).await?;
-                    tracing::debug!(box_id = %id, memory_bytes = usage.memory_bytes, "box in use");
-                }
+                () = self.bell.notified() => {}
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
             }
+            return Ok(());
         }
+        let owners = self.context.owners.clone();
+        let name = lease::name_of(id.as_str());
+        let tenure = tokio::select! {
+            () = self.bell.notified() => return Ok(()),
+            tenure = owners.hold(&name) => tenure,
+        };
+        // Late changes of whoever had it before are refused from here on.
+        if owners.are_shared() {
+            self.context.machines.claim(&id, tenure.fence()).await?;
+        }
+        self.tenure = Some(tenure);
+        Ok(())
     }
 
-    async fn lost(&mut self, wake: &str, detail: &str) -> Result<(), Fault> {
+    /// Whether the box's machine is where this process can drive it. A new box has none and may start
+    /// anywhere; one that was begun elsewhere and has no disks yet is begun there.
+    async fn is_here(&self, id: &BoxId) -> Result<bool, Fault> {
+        let owners = &self.context.owners;
+        if !owners.are_shared() || self.context.machines.get(id).await?.is_some() {
+            return Ok(true);
+        }
+        let last = owners.last_holder(&lease::name_of(id.as_str())).await?;
+        Ok(match last {
+            Some(last) => last.holder.place == owners.me().place,
+            // A fork is made where the disks are that it is made from.
+            None if let Some(origin) = self.copied_from() => {
+                let source = BoxId::new(origin.box_id.clone())?;
+                self.context.machines.get(&source).await?.is_some()
+            }
+            None => !matches!(self.fold.state.phase, Phase::Running { .. }),
+        })
+    }
+
+    /// Lets go of the box: nothing is owed to it, or somebody else goes on.
+    async fn let_go(&mut self) {
         self.detach().await;
-        if let Some(id) = box_id(&self.fold.stream) {
-            self.context.machines.hibernate(&id).await?;
+        if let Some(tenure) = self.tenure.take() {
+            tenure.release().await;
         }
-        let (wake_id, detail) = (wake.to_owned(), detail.to_owned());
-        self.report(Command::MachineLost { wake_id, detail }).await
     }
 
-    /// Opens the door, the channel and the replication of this life, unless they are.
+    /// Opens what hangs on this life of the box, unless it is open.
     async fn attach(&mut self, wake: &str) -> Result<(), Fault> {
         if self
             .attached
@@ -336,80 +219,20 @@ impl Worker {
             box_id: id.clone(),
             wake_id: wake.to_owned(),
             log: box_log,
+            account: self.fold.log,
+            stream: self.fold.stream.clone(),
+            is_untouched: std::mem::take(&mut self.is_untouched),
         };
-        let log = NewLog {
-            id: life.log,
-            kind: LogKind::Box,
-            owner: life.user_id.clone(),
-            parent: None,
-        };
-        self.context.store.open(log).await.map_err(Fault::Log)?;
-        let context = &self.context;
-        let listener = context
-            .machines
-            .listen(&id, &WakeId(wake.to_owned()), DOOR_PORT)
-            .await
-            .map_err(Fault::Door)?;
-        let channel = BoxChannel::new(
-            &life,
-            context.machines.clone(),
-            context.signer.clone(),
-            context.clock.clone(),
-        );
-        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let who = Channel {
-            user_id: life.user_id,
-            box_id: life.box_id.to_string(),
-            wake_id: life.wake_id,
-        };
-        tasks.spawn(door::serve(
-            listener,
-            who,
-            context.door.clone(),
-            stop.clone(),
-        ));
-        tasks.spawn(replica::run(
-            context.store.clone(),
-            channel.clone(),
-            stop.clone(),
-        ));
-        context.channels.insert(channel.clone());
-        self.attached = Some(Attached {
-            channel,
-            stop,
-            tasks,
-        });
+        let opened = replica::open(&*self.context.store, &self.fold.state).await;
+        opened.map_err(Fault::Log)?;
+        self.attached = Some(Attached::open(&self.context, life).await);
         Ok(())
     }
 
     async fn detach(&mut self) {
         if let Some(attached) = self.attached.take() {
-            self.context
-                .channels
-                .remove(&attached.channel.box_id, &attached.channel.wake_id);
-            attached.stop.cancel();
-            attached.tasks.close();
-            attached.tasks.wait().await;
+            attached.close(&self.context).await;
         }
-    }
-
-    /// Ties the replica's tail into the account log, if it has moved.
-    async fn anchor(&mut self) -> Result<(), Fault> {
-        let tail = self
-            .fold
-            .state
-            .box_log
-            .map(|log| self.context.store.tail(log));
-        let Some(Ok(tail)) = tail else { return Ok(()) };
-        if tail.pos <= self.fold.state.anchored {
-            return Ok(());
-        }
-        let command = Command::Anchor {
-            box_log: tail.log,
-            pos: tail.pos,
-            chain: tail.chain,
-        };
-        self.report(command).await
     }
 
     /// Reports a fact. The command id follows from the last event, so that a crash between an effect
@@ -441,24 +264,12 @@ impl Worker {
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    /// What the box is told about itself. Nothing in it is secret.
-    fn identity(&self, wake: &str) -> Identity {
-        let state = &self.fold.state;
-        let model = self.context.model.as_ref().map(|model| {
-            json!({
-                "wire": model.wire,
-                "model": model.model,
-                "output_tokens_max": model.output_tokens_max,
-            })
-        });
-        Identity(json!({
-            "box_id": state.box_id,
-            "wake_id": wake,
-            "key_id": self.context.signer.key_id(),
-            "public_key": self.context.signer.public_key(),
-            "log_id": state.box_log.map(|log| log.to_string()),
-            "models": model.map_or_else(|| json!({}), |model| json!({ "main": model })),
-        }))
+/// Waits for what is cancelled, or for ever if there is nothing.
+async fn lost_or_never(token: Option<CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled_owned().await,
+        None => std::future::pending().await,
     }
 }

@@ -1,18 +1,20 @@
 //! The model gateway, through a box's door, against scripted and hand-made vendors.
 
+mod refusals;
+mod stream;
+
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 
 use cocoonbox_api::door::WebPolicy;
-use cocoonbox_api::gateway::{Error, Gateway, GatewayConfig, Secret, Vendor};
+use cocoonbox_api::gateway::{GatewayConfig, Secret, Vendor};
 use cocoonbox_model::{Script, Server};
 use cocoonbox_proto::log::v1::UsageModelCalled;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use crate::door::{Records, TestDoor, channel, origin, read_all, read_until, within};
+use crate::door::{TestDoor, channel, origin, read_all, read_until, within};
 
 const KEY: &str = "sk-operator-0123456789";
 
@@ -79,6 +81,10 @@ fn body(answer: &str) -> &str {
         .split_once("\r\n\r\n")
         .unwrap_or_else(|| panic!("no body: {answer}"))
         .1
+}
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
 }
 
 /// Takes the chunks of a chunked body apart; `None` if its end is missing.
@@ -248,236 +254,6 @@ async fn the_vendor_sees_the_operators_key_and_the_boxs_bytes() {
     );
 }
 
-const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
-                           transfer-encoding: chunked\r\n\r\n";
-
-const START: &str = "data: {\"type\":\"message_start\",\"message\":{\"usage\":\
-                     {\"input_tokens\":7,\"output_tokens\":1}}}\n\n";
-
-const STOP: &str = "data: {\"type\":\"message_stop\"}\n\n";
-
-fn chunk(text: &str) -> String {
-    format!("{:x}\r\n{text}\r\n", text.len())
-}
-
-/// A vendor that says the first event, waits to be told, and goes on with `rest`.
-async fn gated(rest: &'static str) -> (TestDoor, oneshot::Sender<()>) {
-    let (go, gate) = oneshot::channel::<()>();
-    let gate = Arc::new(Mutex::new(Some(gate)));
-    let door = door_to(move |mut stream| {
-        let gate = gate.lock().unwrap().take().unwrap();
-        async move {
-            read_request(&mut stream).await;
-            stream.write_all(STREAM_HEAD.as_bytes()).await.unwrap();
-            stream.write_all(chunk(START).as_bytes()).await.unwrap();
-            // An error means that the test has let go of the gate: then nothing more is said.
-            if gate.await.is_ok() {
-                stream.write_all(rest.as_bytes()).await.unwrap();
-            } else {
-                let _closed = stream.read_to_end(&mut Vec::new()).await;
-            }
-        }
-    })
-    .await;
-    (door, go)
-}
-
-#[tokio::test]
-async fn a_chunk_arrives_before_the_vendor_has_finished() {
-    let rest = format!("{}0\r\n\r\n", chunk(STOP));
-    let (door, go) = gated(rest.leak()).await;
-    let mut stream = door.connect().await;
-    stream
-        .write_all(post(ANTHROPIC, "{\"model\":\"m\"}").as_bytes())
-        .await
-        .unwrap();
-    let so_far = read_until(&mut stream, "}}}\n\n\r\n").await;
-    assert!(so_far.contains("message_start"), "{so_far}");
-    assert!(door.records.all().is_empty(), "the call has not ended");
-    go.send(()).unwrap();
-    let rest = read_all(&mut stream).await;
-    assert_eq!(unchunk(&rest).unwrap(), STOP);
-    let usage = only(door.final_records(1).await);
-    assert_eq!((usage.input_tokens, usage.complete), (7, true));
-}
-
-#[tokio::test]
-async fn a_cut_vendor_is_a_cut_answer() {
-    let (door, go) = gated("5\r\ncut").await;
-    go.send(()).unwrap();
-    let answer = door.ask(post(ANTHROPIC, "{\"model\":\"m\"}")).await;
-    assert!(
-        answer.contains("message_start"),
-        "what came before the cut arrives: {answer}"
-    );
-    assert_eq!(unchunk(body(&answer)), None, "no clean end");
-    let usage = only(door.final_records(1).await);
-    assert_eq!(
-        (usage.status, usage.input_tokens, usage.complete),
-        (200, 7, false)
-    );
-
-    // With a length announced, too.
-    let door = door_to(|mut stream| async move {
-        read_request(&mut stream).await;
-        stream
-            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{\"a\"")
-            .await
-            .unwrap();
-    })
-    .await;
-    let answer = door.ask(post(OPENAI, "{\"model\":\"m\"}")).await;
-    assert!(
-        head(&answer).contains("content-length: 9") && body(&answer).len() < 9,
-        "{answer}"
-    );
-    assert!(!only(door.final_records(1).await).complete);
-}
-
-#[tokio::test]
-async fn a_clean_end_without_the_last_event_is_not_complete() {
-    let (door, go) = gated("0\r\n\r\n").await;
-    go.send(()).unwrap();
-    let answer = door.ask(post(ANTHROPIC, "{\"model\":\"m\"}")).await;
-    assert_eq!(unchunk(body(&answer)).unwrap(), START);
-    assert!(!only(door.final_records(1).await).complete);
-}
-
-#[tokio::test]
-async fn a_caller_that_leaves_is_recorded_once() {
-    // In the middle of the answer.
-    let (door, gate) = gated("").await;
-    let mut stream = door.connect().await;
-    stream
-        .write_all(post(ANTHROPIC, "{\"model\":\"m\"}").as_bytes())
-        .await
-        .unwrap();
-    read_until(&mut stream, "}}}\n\n\r\n").await;
-    drop(stream);
-    let usage = only(door.final_records(1).await);
-    assert_eq!(
-        (usage.status, usage.input_tokens, usage.complete),
-        (200, 7, false)
-    );
-    drop(gate);
-
-    // Because its box is gone and the door is shut.
-    let (door, gate) = gated("").await;
-    let mut stream = door.connect().await;
-    stream
-        .write_all(post(ANTHROPIC, "{\"model\":\"m\"}").as_bytes())
-        .await
-        .unwrap();
-    read_until(&mut stream, "}}}\n\n\r\n").await;
-    let usage = only(door.final_records(0).await);
-    assert_eq!((usage.input_tokens, usage.complete), (7, false));
-    assert_eq!(unchunk(&read_all(&mut stream).await), None);
-    drop(gate);
-
-    // Before there is one. The vendor sees it leave.
-    let (asked, mut was_asked) = mpsc::channel(1);
-    let (left, mut has_left) = mpsc::channel(1);
-    let door = door_to(move |mut stream| {
-        let (asked, left) = (asked.clone(), left.clone());
-        async move {
-            read_request(&mut stream).await;
-            asked.send(()).await.unwrap();
-            let _closed = stream.read_to_end(&mut Vec::new()).await;
-            left.send(()).await.unwrap();
-        }
-    })
-    .await;
-    let mut stream = door.connect().await;
-    stream
-        .write_all(post(OPENAI, "{\"model\":\"m\"}").as_bytes())
-        .await
-        .unwrap();
-    within(was_asked.recv()).await.unwrap();
-    drop(stream);
-    within(has_left.recv()).await.unwrap();
-    let usage = only(door.final_records(1).await);
-    assert_eq!(
-        (usage.status, usage.complete, usage.model.as_str()),
-        (0, false, "m")
-    );
-}
-
-#[tokio::test]
-async fn a_vendor_that_refuses_is_passed_on_with_its_patience() {
-    let script = "[[conversation]]\n[[conversation.step]]\ntext = 'x'\n\
-                  fail = { status = 429, retry_after = 17, times = 1 }";
-    for path in [ANTHROPIC, OPENAI] {
-        let model = Server::start_local(Script::parse(script).unwrap())
-            .await
-            .unwrap();
-        let door = door(both(&model.url())).await;
-        let answer = door.ask(post(path, &ask("m", true).to_string())).await;
-        assert!(answer.starts_with("HTTP/1.1 429 "), "{answer}");
-        assert!(head(&answer).contains("retry-after: 17"), "{answer}");
-        assert!(
-            !answer.contains("x-cocoonbox-reason"),
-            "it is the vendor's answer: {answer}"
-        );
-        assert_eq!(only(door.final_records(1).await).status, 429);
-        model.shutdown().await;
-    }
-}
-
-#[tokio::test]
-async fn a_vendor_that_is_not_there_is_said_and_recorded() {
-    let closed = {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        listener.local_addr().unwrap()
-    };
-    let door = door(both(&format!("http://{closed}"))).await;
-    let answer = door.ask(post(ANTHROPIC, "{\"model\":\"m\"}")).await;
-    assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
-    assert!(
-        answer.contains("x-cocoonbox-reason: MODEL_UNREACHABLE"),
-        "{answer}"
-    );
-    assert!(
-        !answer.contains(&closed.port().to_string()),
-        "the operator's network stays theirs"
-    );
-    let usage = only(door.final_records(1).await);
-    assert_eq!((usage.status, usage.complete), (0, false));
-}
-
-#[tokio::test]
-async fn a_model_that_is_not_configured_names_the_setting() {
-    let door = door(GatewayConfig::default()).await;
-    let answer = door.ask(post(ANTHROPIC, "{}")).await;
-    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
-    assert!(
-        answer.contains("x-cocoonbox-reason: MODEL_NOT_CONFIGURED"),
-        "{answer}"
-    );
-    let error: Value = serde_json::from_str(body(&answer)).unwrap();
-    assert_eq!(error["type"], "error");
-    assert!(
-        error["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("`ANTHROPIC_API_KEY`"),
-        "{error}"
-    );
-    let answer = door.ask(post(OPENAI, "{}")).await;
-    let error: Value = serde_json::from_str(body(&answer)).unwrap();
-    assert_eq!(error["error"]["code"], "model_not_configured");
-    assert!(
-        error["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("`OPENAI_API_KEY`"),
-        "{error}"
-    );
-    assert!(
-        door.final_records(0).await.is_empty(),
-        "no vendor was asked"
-    );
-}
-
 #[tokio::test]
 async fn a_vendor_that_repeats_the_key_is_silenced() {
     let door = door_to(|mut stream| async move {
@@ -499,148 +275,4 @@ async fn a_vendor_that_repeats_the_key_is_silenced() {
     assert_eq!(unchunk(body(&answer)).unwrap(), expected);
     assert!(!answer.contains("request-id"), "{answer}");
     door.final_records(1).await;
-}
-
-#[tokio::test]
-async fn a_redirect_is_not_followed_and_not_shown() {
-    let (seen, mut requests) = mpsc::channel(8);
-    let door = door_to(move |mut stream| {
-        let seen = seen.clone();
-        async move {
-            let (head, _) = read_request(&mut stream).await;
-            seen.send(head).await.unwrap();
-            // Of all redirects this is the one that needs no body, so that a client could follow it.
-            let answer = "HTTP/1.1 303 Go\r\nlocation: /elsewhere\r\nconnection: close\r\n\
-                          content-length: 0\r\n\r\n";
-            stream.write_all(answer.as_bytes()).await.unwrap();
-        }
-    })
-    .await;
-    let answer = door.ask(post(ANTHROPIC, "{\"model\":\"m\"}")).await;
-    assert!(
-        answer.contains("x-cocoonbox-reason: MODEL_REDIRECTED"),
-        "{answer}"
-    );
-    assert!(!answer.contains("elsewhere"), "{answer}");
-    assert_eq!(only(door.final_records(1).await).status, 303);
-    assert!(
-        within(requests.recv())
-            .await
-            .unwrap()
-            .contains("/v1/messages")
-    );
-    assert!(requests.try_recv().is_err(), "the vendor was asked twice");
-}
-
-#[tokio::test]
-async fn bodies_are_bounded_announced_or_not() {
-    let door = door_to(|mut stream| async move {
-        let _closed = stream.read_to_end(&mut Vec::new()).await;
-    })
-    .await;
-    let announced = "POST http://gateway.cocoonbox/anthropic/v1/messages HTTP/1.1\r\nhost: x\r\n\
-                     content-length: 33554433\r\n\r\n";
-    let answer = door.ask(announced).await;
-    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
-    assert!(
-        answer.contains("x-cocoonbox-reason: MODEL_BODY_TOO_LARGE"),
-        "{answer}"
-    );
-    assert!(answer.contains("request_too_large"), "{answer}");
-
-    let head = "POST http://gateway.cocoonbox/openai/v1/chat/completions HTTP/1.1\r\nhost: x\r\n\
-                x-cocoonbox-call: turn-1/call-2\r\ntransfer-encoding: chunked\r\n\r\n";
-    let mut stream = door.connect().await;
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let (mut reading, mut writing) = stream.split();
-    let megabyte = chunk(&"x".repeat(1 << 20));
-    let send = async {
-        // The door stops reading at the limit; writing may then fail.
-        for _ in 0..40 {
-            if writing.write_all(megabyte.as_bytes()).await.is_err() {
-                break;
-            }
-        }
-    };
-    let read = async {
-        let mut bytes = Vec::new();
-        let _read = reading.read_to_end(&mut bytes).await;
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
-    let ((), answer) = within(async { tokio::join!(send, read) }).await;
-    assert!(
-        answer.is_empty() || answer.starts_with("HTTP/1.1 413 "),
-        "{answer}"
-    );
-    let usage = only(door.final_records(1).await);
-    assert_eq!((usage.status, usage.complete), (0, false));
-}
-
-#[tokio::test]
-async fn lists_of_models_pass_and_other_paths_do_not() {
-    let model = Server::start_local(Script::parse(SCRIPT).unwrap())
-        .await
-        .unwrap();
-    let door = door(both(&model.url())).await;
-    for vendor in ["anthropic", "openai"] {
-        let get = |path: &str| {
-            format!(
-                "GET http://gateway.cocoonbox/{vendor}{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-            )
-        };
-        let answer = door.ask(get("/v1/models")).await;
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        for path in [
-            "/v1/files",
-            "/v1/messages/batches",
-            "/v1/models/../files",
-            "/metrics",
-            "",
-        ] {
-            let answer = door.ask(get(path)).await;
-            assert!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
-        }
-        let answer = door.ask(get(if vendor == "openai" {
-            OPENAI
-        } else {
-            ANTHROPIC
-        }
-        .trim_start_matches("/openai")
-        .trim_start_matches("/anthropic")));
-        assert!(answer.await.starts_with("HTTP/1.1 405 "));
-    }
-    assert!(door.final_records(0).await.is_empty());
-    model.shutdown().await;
-}
-
-#[tokio::test]
-async fn a_configuration_that_cannot_work_is_refused_at_the_start() {
-    drop(rustls::crypto::ring::default_provider().install_default());
-    let make = |base_url: &str, key: &str| {
-        let vendor = Vendor {
-            base_url: base_url.into(),
-            key: Secret::new(key.into()),
-        };
-        let config = GatewayConfig {
-            anthropic: None,
-            openai: Some(vendor),
-        };
-        Gateway::new(config, Arc::new(Records::default())).map(drop)
-    };
-    assert!(make("http://api.example/prefix/v1/", "k").is_ok());
-    for url in [
-        "api.example",
-        "ftp://api.example",
-        "http://me:pw@api.example",
-        "http://a/?k=v",
-        "",
-    ] {
-        assert!(
-            matches!(make(url, "k"), Err(Error::BaseUrl { vendor: "openai" })),
-            "{url}"
-        );
-    }
-    let error = make("http://a", "sk-\nsecret").unwrap_err();
-    assert!(matches!(error, Error::Key { .. }));
-    assert!(!format!("{error:?} {error}").contains("secret"));
 }

@@ -5,6 +5,16 @@
     reason = "helpers of tests; an error here is a failed test"
 )]
 
+mod budget;
+mod checkpoints;
 mod door;
+mod elsewhere;
+mod flavors;
 mod gateway;
+mod operator;
 mod orphans;
+mod outage;
+mod releases;
+mod repeated;
+mod screen;
+mod wired;

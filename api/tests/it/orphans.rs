@@ -8,15 +8,20 @@ use std::{
 use async_trait::async_trait;
 use cocoonbox_api::{
     channel::Channels,
+    checkpoints::{self, Checkpointer},
+    control::Desks,
     credential::Signer,
     door::{Channel, DoorServices, WebPolicy},
     gateway::{Gateway, GatewayConfig, UsageSink},
+    images::Images,
+    lease::Owners,
     lifecycle::{Context, Lifecycle},
 };
 use cocoonbox_events::{
-    Append, BoxEvent, CommandId, Expect, Ids as _, LogId, LogKind, MemoryStore, NewEvent, NewLog,
-    Store, StreamName, SystemClock, SystemIds,
+    Append, BoxEvent, CommandId, Expect, Ids as _, KeyStore, LogId, LogKind, MemoryStore, NewEvent,
+    NewLog, Store, StreamName, SystemClock, SystemIds,
 };
+use cocoonbox_installation::{Holder, leases::EmbeddedLeases};
 use cocoonbox_machines::{
     BoxId, Error, Limits, Listener, Machine, MachineState, Machines, Promises, Spec, Stream, Usage,
     WakeId, machine::Isolation,
@@ -98,15 +103,28 @@ async fn started(store: Arc<dyn Store>, boxes: &[&str]) -> Vec<String> {
         boxes,
         asked: Mutex::default(),
     });
-    // Another test of this process may have been faster.
-    rustls::crypto::ring::default_provider()
-        .install_default()
-        .ok();
     let gateway = Gateway::new(GatewayConfig::default(), Arc::new(Nowhere)).unwrap();
+    let me = Holder {
+        id: "one".into(),
+        address: String::new(),
+        place: String::new(),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let parts = checkpoints::Parts {
+        store: store.clone(),
+        keys: Arc::new(KeyStore::open(folder.path()).unwrap()),
+        objects: Arc::new(checkpoints::Folder::new(folder.path().join("objects"))),
+        clock: Arc::new(SystemClock),
+        host: None,
+    };
+    let (_, checkpoints) = Checkpointer::new(parts, LogId(SystemIds.draw())).unwrap();
     let context = Context {
         store,
+        checkpoints,
         machines: machines.clone(),
+        owners: Owners::new(Arc::new(EmbeddedLeases::default()), me),
         channels: Channels::default(),
+        desks: Desks::default(),
         signer: Arc::new(Signer::new(&[1; 32])),
         door: Arc::new(DoorServices::new(
             Arc::new(gateway),
@@ -115,14 +133,14 @@ async fn started(store: Arc<dyn Store>, boxes: &[&str]) -> Vec<String> {
         )),
         clock: Arc::new(SystemClock),
         ids: Arc::new(SystemIds),
-        image: PathBuf::from("core.erofs"),
+        images: Images::new(PathBuf::from("core.erofs")),
         agent: PathBuf::from("agent"),
         limits: Limits {
             memory_bytes: 1 << 30,
             cpu_millis: 1_000,
             pids: 100,
         },
-        model: None,
+        models: None,
     };
     let stop = CancellationToken::new();
     // Orphans come first, before it asks whether it is to stop.

@@ -7,15 +7,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use serde::{Deserialize, Serialize};
 
 use super::layout::{BoxLayout, Layout, gone, make, replace};
+use super::lock::Lock;
 use super::mounts::IDS;
 use super::program;
+use crate::BoxId;
 
 /// Ids as the image has them. Disks carry them as they are: the shift to host ids is the mounts' work.
 const USER: u32 = 1000;
@@ -27,8 +28,14 @@ const FIRST_RANGE: u32 = 0x8000;
 /// One less than all: the last range holds the id that means "nobody".
 const RANGES: u32 = 0x7fff;
 
+/// What a box's disks consist of; the rest is of one run.
+const DISKS: [&str; 4] = ["upper", "home", "workspace", "agent"];
+
 /// A workspace may hold millions of files.
-const REMOVE_TIMEOUT: Duration = Duration::from_secs(600);
+const REMOVE_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// As many files, and their contents where blocks cannot be shared.
+const COPY_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// `usage` is asked often; a box with more files than this is reported too small, not waited for.
 const FILES_COUNTED_MAX: usize = 500_000;
@@ -39,34 +46,47 @@ struct Kept {
     uid_base: u32,
 }
 
-/// Draws id ranges; one per data folder, since it is what keeps boxes of one folder apart.
-#[derive(Debug, Default)]
-pub(super) struct Ranges(Mutex<()>);
-
-impl Ranges {
-    /// Makes the disks of a new box, and returns the first host id of the box. `machine.json` comes last:
-    /// where it is, the disks are whole.
-    pub(super) fn claim(&self, layout: &Layout, of: &BoxLayout) -> io::Result<u32> {
-        if let Some(kept) = read(of)? {
-            return Ok(kept.uid_base);
-        }
-        let _alone = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let taken = taken(layout)?;
-        let mut range = FIRST_RANGE + random()? % RANGES;
-        while taken.contains(&(range * IDS)) {
-            range = FIRST_RANGE + (range - FIRST_RANGE + 1) % RANGES;
-        }
-        let kept = Kept {
-            uid_base: range * IDS,
-        };
-        make(&of.disks, 0o700)?;
-        make_folders(&of.disks)?;
-        replace(&of.machine_file(), &serde_json::to_vec(&kept)?)?;
-        Ok(kept.uid_base)
+/// Makes the disks of a new box, and returns the first host id of the box. `machine.json` comes last:
+/// where it is, the disks are whole. The caller holds the shared lock: two boxes must not draw one range.
+pub(super) fn claim(layout: &Layout, of: &BoxLayout) -> io::Result<u32> {
+    if let Some(kept) = read(of)? {
+        return Ok(kept.uid_base);
     }
+    let taken = taken(layout)?;
+    let mut range = FIRST_RANGE + random()? % RANGES;
+    while taken.contains(&(range * IDS)) {
+        range = FIRST_RANGE + (range - FIRST_RANGE + 1) % RANGES;
+    }
+    let kept = Kept {
+        uid_base: range * IDS,
+    };
+    make(&of.disks, 0o700)?;
+    make_folders(&of.disks)?;
+    replace(&of.machine_file(), &serde_json::to_vec(&kept)?)?;
+    Ok(kept.uid_base)
+}
+
+/// Gives a box that has none a copy of another's disks. They appear in one step, whole and on the medium; what a
+/// killed process leaves of a copy is swept. Blocks are shared where the file system can.
+pub(super) fn copy(layout: &Layout, from: &BoxLayout, to: &BoxLayout) -> io::Result<()> {
+    let draft = layout
+        .deleted()
+        .join(format!("{}.{:08x}", to.id, random()?));
+    make(&draft, 0o700)?;
+    let mut command = Command::new("cp");
+    command.args(["--archive", "--reflink=auto", "--one-file-system", "--"]);
+    command
+        .args(DISKS.map(|disk| from.disks.join(disk)))
+        .arg(&draft);
+    let output = program::run(command.stderr(Stdio::piped()), COPY_TIMEOUT)?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        destroy(&draft)?;
+        return Err(io::Error::other(stderr));
+    }
+    rustix::fs::syncfs(std::fs::File::open(&draft)?)?;
+    std::fs::rename(&draft, &to.disks)?;
+    std::fs::File::open(layout.boxes())?.sync_all()
 }
 
 /// Takes the disks out of sight in one step, then removes them.
@@ -83,10 +103,22 @@ pub(super) fn remove(layout: &Layout, of: &BoxLayout) -> io::Result<()> {
     }
 }
 
-/// Removes disks that were taken out of sight by a process that did not get to the end.
+/// Removes disks that were taken out of sight by a process that did not get to the end. What a living one
+/// is at is left to it.
 pub(super) fn sweep(layout: &Layout) -> io::Result<()> {
     for entry in std::fs::read_dir(layout.deleted())? {
-        destroy(&entry?.path())?;
+        let entry = entry?;
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.split('.').next());
+        let Some(id) = id.and_then(|id| BoxId::new(id).ok()) else {
+            continue;
+        };
+        if let Some(lock) = Lock::try_take(&layout.box_lock(&id))? {
+            destroy(&entry.path())?;
+            if !layout.of(&id).disks.exists() {
+                lock.remove()?;
+            }
+        }
     }
     Ok(())
 }

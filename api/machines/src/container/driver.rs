@@ -1,28 +1,25 @@
 //! The steps of every call, in order. Blocking: the callers are threads made for that.
 
+use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::fs::FlockOperation;
 use rustix::mount::MountAttrFlags;
 use rustix::process::Signal;
 
 use super::bundle::Bundle;
 use super::cgroup::Hierarchies;
 use super::layout::{BoxLayout, Layout, gone, replace};
+use super::lock::Lock;
 use super::netns::Network;
 use super::run::Init;
 use super::runc::Runc;
 use super::{Config, agent, disks, mounts, overlay, run, runc};
 use crate::Error;
-use crate::machine::{BoxId, Machine, MachineState, Spec, Usage, WakeId};
-
-/// The api that is being replaced may need a moment to end.
-const LOCK_WAIT: Duration = Duration::from_secs(10);
-const LOCK_STEP: Duration = Duration::from_millis(20);
+use crate::machine::{BoxId, Identity, Machine, MachineState, Spec, Usage, WakeId};
 
 /// A killed init is gone at once, unless the disk below it hangs.
 const KILL_WAIT: Duration = Duration::from_secs(10);
@@ -33,34 +30,67 @@ pub(super) struct Driver {
     layout: Layout,
     hierarchies: Hierarchies,
     runc: Runc,
-    ranges: disks::Ranges,
     agents: agent::Copies,
-    /// Held from making a box's mount points until its root is mounted, and while images are released.
-    images: Mutex<()>,
-    /// Two drivers over one data folder would take each other's half-made boxes for leftovers.
-    _only_one: OwnedFd,
+    /// Under which fence this process drives a box. Absent: it asks nobody.
+    fences: Mutex<HashMap<BoxId, u64>>,
 }
 
 impl Driver {
     pub(super) fn new(config: Config) -> Result<Self, Error> {
         let layout = Layout::prepare(&config.data).map_err(host("make the data folder"))?;
-        let only_one = lock(&layout).map_err(host("lock the data folder"))?;
         let runc = Runc::find(&layout)?;
         disks::sweep(&layout).map_err(host("remove deleted disks"))?;
-        overlay::release_images(&layout).map_err(host("unmount images"))?;
+        {
+            let _alone = shared(&layout)?;
+            overlay::release_images(&layout).map_err(host("unmount images"))?;
+        }
         Ok(Self {
             grace: config.grace,
             hierarchies: Hierarchies::find().map_err(host("find the cgroups"))?,
             runc,
-            ranges: disks::Ranges::default(),
             agents: agent::Copies::default(),
-            images: Mutex::new(()),
+            fences: Mutex::default(),
             layout,
-            _only_one: only_one,
         })
     }
 
+    /// Keeps the fence under which this process drives the box, unless another drives it under a higher.
+    pub(super) fn claim(&self, id: &BoxId, fence: u64) -> Result<(), Error> {
+        let mut lock = self.lock(id)?;
+        let of = self.layout.of(id);
+        let kept = lock.fence().map_err(during(&of, "read the fence"))?;
+        if kept > fence {
+            return Err(Error::Replaced(id.to_string()));
+        }
+        lock.keep_fence(fence)
+            .map_err(during(&of, "keep the fence"))?;
+        self.fences().insert(id.clone(), fence);
+        Ok(())
+    }
+
+    /// Takes the box for a change. Refuses a process whose claim was replaced meanwhile.
+    fn alone(&self, id: &BoxId) -> Result<Lock, Error> {
+        let mut lock = self.lock(id)?;
+        let claimed = self.fences().get(id).copied();
+        let kept = lock.fence();
+        let kept = kept.map_err(during(&self.layout.of(id), "read the fence"))?;
+        if claimed.is_some_and(|claimed| claimed < kept) {
+            return Err(Error::Replaced(id.to_string()));
+        }
+        Ok(lock)
+    }
+
+    fn lock(&self, id: &BoxId) -> Result<Lock, Error> {
+        let lock = Lock::take(&self.layout.box_lock(id));
+        lock.map_err(during(&self.layout.of(id), "wait for another process"))
+    }
+
+    fn fences(&self) -> std::sync::MutexGuard<'_, HashMap<BoxId, u64>> {
+        self.fences.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn ensure(&self, spec: &Spec) -> Result<Machine, Error> {
+        let _alone = self.alone(&spec.box_id)?;
         let of = self.layout.of(&spec.box_id);
         let up = Machine {
             box_id: spec.box_id.clone(),
@@ -85,6 +115,33 @@ impl Driver {
                 Err(error)
             }
         }
+    }
+
+    pub(super) fn tell(&self, id: &BoxId, wake: &WakeId, identity: &Identity) -> Result<(), Error> {
+        let _alone = self.alone(id)?;
+        let of = self.layout.of(id);
+        match self.running_as(&of, wake) {
+            Ok(_) => write_identity(&of, identity).map_err(during(&of, "write the identity")),
+            Err(Error::NotFound(_) | Error::NotRunning(_) | Error::OtherWake { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn copy(&self, from: &BoxId, to: &BoxId) -> Result<(), Error> {
+        let _alone = self.alone(to)?;
+        let of = self.layout.of(to);
+        if of.disks.exists() {
+            return Ok(());
+        }
+        let _still = self.lock(from)?;
+        let source = self.layout.of(from);
+        if !source.disks.is_dir() {
+            return Err(Error::NotFound(from.to_string()));
+        }
+        if self.is_running(&source)? {
+            return Err(Error::Runs(from.to_string()));
+        }
+        disks::copy(&self.layout, &source, &of).map_err(during(&of, "copy the disks"))
     }
 
     pub(super) fn get(&self, id: &BoxId) -> Result<Option<Machine>, Error> {
@@ -123,19 +180,26 @@ impl Driver {
     }
 
     pub(super) fn hibernate(&self, id: &BoxId) -> Result<(), Error> {
+        let _alone = self.alone(id)?;
         self.stop(&self.layout.of(id))?;
         self.release_images(id)
     }
 
     pub(super) fn delete(&self, id: &BoxId) -> Result<(), Error> {
+        let alone = self.alone(id)?;
         let of = self.layout.of(id);
         self.stop(&of)?;
         self.release_images(id)?;
-        disks::remove(&self.layout, &of).map_err(during(&of, "remove the disks"))
+        let doing = "remove the disks";
+        disks::remove(&self.layout, &of).map_err(during(&of, doing))?;
+        self.fences().remove(id);
+        alone.remove().map_err(during(&of, doing))
     }
 
-    /// Returns the init of the run `wake`, if that is what runs.
+    /// Returns the init of the run `wake`, if that is what runs. Alone: a start in progress has a wake and
+    /// no init yet, which would look like an end.
     pub(super) fn init_of(&self, id: &BoxId, wake: &WakeId) -> Result<Option<Init>, Error> {
+        let _alone = self.lock(id)?;
         match self.running_as(&self.layout.of(id), wake) {
             Ok(init) => Ok(Some(init)),
             Err(Error::NotFound(_) | Error::NotRunning(_) | Error::OtherWake { .. }) => Ok(None),
@@ -173,18 +237,22 @@ impl Driver {
     }
 
     fn start(&self, of: &BoxLayout, spec: &Spec) -> Result<(), Error> {
-        let uid_base = self
-            .ranges
-            .claim(&self.layout, of)
-            .map_err(during(of, "make the disks"))?;
-        let agent = self.agents.folder(&self.layout, &spec.agent);
-        let agent = agent.map_err(during(of, "copy the agent"))?;
-        write_identity(of, spec).map_err(during(of, "write the identity"))?;
+        let (uid_base, agent) = {
+            let _alone = shared(&self.layout)?;
+            let uid_base = disks::claim(&self.layout, of);
+            let agent = self.agents.folder(&self.layout, &spec.agent);
+            (
+                uid_base.map_err(during(of, "make the disks"))?,
+                agent.map_err(during(of, "copy the agent"))?,
+            )
+        };
+        write_identity(of, &spec.identity).map_err(during(of, "write the identity"))?;
         run::record_wake(of, &spec.wake_id).map_err(during(of, "record the wake"))?;
 
         let ids = mounts::id_map(uid_base).map_err(during(of, "make the id map"))?;
         let root = {
-            let _alone = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+            // From making the mount points until the root is mounted nobody may release the image.
+            let _alone = shared(&self.layout)?;
             let made = self.layout.make_mounts(of, uid_base);
             made.map_err(during(of, "make the mount points"))?;
             let lower = overlay::lower(&self.layout, &spec.image);
@@ -251,7 +319,7 @@ impl Driver {
 
     /// Not part of a tear-down: a restart would lose what the kernel has unpacked of the image.
     fn release_images(&self, id: &BoxId) -> Result<(), Error> {
-        let _alone = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = shared(&self.layout)?;
         let released = overlay::release_images(&self.layout);
         released.map_err(during(&self.layout.of(id), "unmount images"))
     }
@@ -285,28 +353,15 @@ impl Driver {
     }
 }
 
-fn write_identity(of: &BoxLayout, spec: &Spec) -> io::Result<()> {
+fn write_identity(of: &BoxLayout, identity: &Identity) -> io::Result<()> {
     let file = of.identity().join("identity");
-    replace(&file, &serde_json::to_vec(&spec.identity.0)?)?;
+    replace(&file, &serde_json::to_vec(&identity.0)?)?;
     std::fs::set_permissions(file, PermissionsExt::from_mode(0o644))
 }
 
-fn lock(layout: &Layout) -> io::Result<OwnedFd> {
-    let file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(layout.lock_file())?;
-    let deadline = Instant::now() + LOCK_WAIT;
-    loop {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file.into()),
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
-                std::thread::sleep(LOCK_STEP);
-            }
-            Err(e) => return Err(e.into()),
-        }
-    }
+/// Takes what all boxes of the folder share, also from other processes.
+fn shared(layout: &Layout) -> Result<Lock, Error> {
+    Lock::take(&layout.shared_lock()).map_err(host("wait for another process"))
 }
 
 fn during(of: &BoxLayout, doing: &'static str) -> impl Fn(io::Error) -> Error {

@@ -47,6 +47,7 @@ impl Layout {
         make(&layout.deleted(), 0o700)?;
         make(&layout.images(), 0o755)?;
         make(&layout.runc_root(), 0o700)?;
+        make(&layout.locks(), 0o700)?;
         Ok(layout)
     }
 
@@ -67,8 +68,18 @@ impl Layout {
         self.data.join("run/runc")
     }
 
-    pub(super) fn lock_file(&self) -> PathBuf {
+    /// Held for moments: while an id range is drawn, the agent copied, an image mounted or released.
+    pub(super) fn shared_lock(&self) -> PathBuf {
         self.data.join("run/machines.lock")
+    }
+
+    /// Held by whoever changes this box.
+    pub(super) fn box_lock(&self, id: &BoxId) -> PathBuf {
+        self.locks().join(id.as_str())
+    }
+
+    fn locks(&self) -> PathBuf {
+        self.data.join("run/locks")
     }
 
     /// Everything of this data folder that is mounted is below this folder.

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cocoonbox_machines::container::Config;
-use cocoonbox_machines::{Container, Error, Spec};
+use cocoonbox_machines::{Container, Error, MachineState, Machines as _, Spec};
 
 use crate::bench::{Bench, ROOT, USER, chain, data_folder, spec};
 use crate::suite;
@@ -205,19 +205,28 @@ async fn an_image_may_be_an_unpacked_folder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_driver_is_refused_the_data_folder() {
+async fn a_second_driver_takes_over_and_the_first_is_refused() {
     let bench = Bench::container();
+    let spec = spec("a", "w1");
+    bench.machines.claim(&spec.box_id, 1).await.unwrap();
+    bench.machines.ensure(&spec).await.unwrap();
     let data = bench.data.clone();
     let second = tokio::task::spawn_blocking(|| Container::new(Config::new(data)))
         .await
+        .unwrap()
         .unwrap();
-    assert!(matches!(
-        second,
-        Err(Error::Host {
-            doing: "lock the data folder",
-            ..
-        })
-    ));
+    second.claim(&spec.box_id, 2).await.unwrap();
+    let found = second.get(&spec.box_id).await.unwrap().unwrap();
+    assert_eq!(found.state, MachineState::Running);
+    let replaced = |outcome: Result<(), Error>| matches!(outcome, Err(Error::Replaced(_)));
+    assert!(replaced(bench.machines.ensure(&spec).await.map(drop)));
+    assert!(replaced(bench.machines.hibernate(&spec.box_id).await));
+    assert!(replaced(bench.machines.delete(&spec.box_id).await));
+    assert!(replaced(bench.machines.claim(&spec.box_id, 1).await));
+    second.hibernate(&spec.box_id).await.unwrap();
+    let found = second.get(&spec.box_id).await.unwrap().unwrap();
+    assert_eq!(found.state, MachineState::Stopped);
+    second.delete(&spec.box_id).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
