@@ -1,7 +1,10 @@
-.PHONY: help run test check fix bench clean
+.PHONY: help image run test check fix bench bench-log bench-capsule proof-agent proof-model proof-screen fuzz sim sim-long clean
 
 help: ## Say what there is
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+image: ## Build the images of boxes, or only FLAVOUR=core, light or desktop
+	@for flavour in $(or $(FLAVOUR),core light desktop); do image/build "$$flavour" || exit; done
 
 run: ## Do the main job with a real box, on embedded defaults
 	@tools/run
@@ -17,6 +20,30 @@ fix: ## Format
 
 bench: ## Measure; prints the tables of the README
 	@tools/bench/run
+
+bench-log: ## Measure the stores beside JetStream, plain PostgreSQL and raw SQLite
+	@tools/bench/peers
+
+bench-capsule: ## Measure the time capsule beside restic, borg, rustic and bupstash
+	@tools/bench/capsule/run
+
+proof-agent: ## Play a task with coding CLIs from npm, by our gateway, and with our agent (700 MB)
+	@tools/proof/agent
+
+proof-model: ## Do a task with a real, small model, offline (150 MB)
+	@tools/proof/model
+
+proof-screen: ## Drive a real desktop with TigerVNC's viewer and vncdotool
+	@tools/proof/screen
+
+fuzz: ## Feed every decoder of foreign bytes, SECONDS (5) each
+	@tools/fuzz/run $(SECONDS)
+
+sim: ## Simulate 200 seeds, or SEED=n alone (FAULTS=n, SIM_ARGS='--trace')
+	@cargo run -q -p cocoonbox-sim -- $(if $(SEED),--seed $(SEED)) $(if $(FAULTS),--faults $(FAULTS)) $(SIM_ARGS)
+
+sim-long: ## Simulate seeds until stopped (FROM=n begins elsewhere)
+	@cargo run -q --release -p cocoonbox-sim -- --long $(if $(FROM),--from $(FROM)) $(SIM_ARGS)
 
 clean: ## Remove what was built (boxes and logs are not touched)
 	@cargo clean

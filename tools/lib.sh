@@ -8,7 +8,7 @@ export COCOONBOX_CACHE="${COCOONBOX_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cocoo
 # Kept outside the checkout, so that a fresh clone builds warm.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$COCOONBOX_CACHE/target}"
 # Oldest compiler that builds the workspace (`rust-version` in Cargo.toml).
-rust_oldest=1.90
+rust_oldest=1.91
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -65,6 +65,10 @@ need_build() {
 # What boxes need on the host.
 need_boxes() { need_packages runc erofs-utils mmdebstrap; }
 
+# What the tests run beside us: a PostgreSQL of their own, the verifier that goes with an export, and what
+# makes disks fail.
+need_tested() { need_packages postgresql python3 strace e2fsprogs; }
+
 # Builds the programs; the agent a second time, linked statically, since it runs in the box's image and
 # must not depend on the C library there. Sets `bin` and `COCOONBOX_AGENT`.
 build_programs() {
@@ -79,8 +83,13 @@ build_programs() {
   export COCOONBOX_AGENT="$CARGO_TARGET_DIR/box/cocoonbox-agent"
 }
 
-# Builds the image, or finds it in the cache. Sets COCOONBOX_IMAGE.
+# Builds the image that boxes start from unless another is asked for, or finds it in the cache. Sets
+# COCOONBOX_IMAGE. Those of other flavours named are built beside it.
 build_image() {
-  COCOONBOX_IMAGE=$("$top/image/build") || die "the box image could not be built"
+  COCOONBOX_IMAGE=$("$top/image/build" core) || die "the box image could not be built"
   export COCOONBOX_IMAGE
+  local flavour
+  for flavour; do
+    "$top/image/build" "$flavour" >/dev/null || die "the image of \`$flavour\` could not be built"
+  done
 }

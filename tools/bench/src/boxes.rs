@@ -5,6 +5,7 @@ mod direct;
 mod exec;
 mod lifecycle;
 mod memory;
+mod screen;
 
 use std::path::PathBuf;
 
@@ -35,6 +36,9 @@ pub(crate) struct Options {
     /// Bytes sent through a pipe and back, in MiB.
     #[arg(long, default_value_t = 256)]
     pipe_mib: u64,
+    /// Pictures of a screen in each round.
+    #[arg(long, default_value_t = 200)]
+    pictures: usize,
     /// Empties the page cache before each cold start; needs root, and slows the whole machine down.
     #[arg(long)]
     drop_caches: bool,
@@ -73,8 +77,10 @@ async fn measure(
         .first()
         .context("no box was made: --boxes is 0")?
         .clone();
-    let direct = direct::session(&options.data_dir, &id).await?;
+    let dialled = direct::Dialled::of(&options.data_dir, &id)?;
+    let direct = dialled.session(&options.data_dir, &id).await?;
     let relay = exec::run(api, &id, direct, options.calls, options.pipe_mib).await?;
+    let screen = screen::run(api, &id, &dialled, options.calls, options.pictures).await?;
     let memory = memory::run(&id, options.api_pid);
-    Ok(vec![lifecycle, relay, memory])
+    Ok(vec![lifecycle, relay, screen, memory])
 }

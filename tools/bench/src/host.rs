@@ -59,6 +59,16 @@ pub(crate) fn cpu_used() -> Duration {
     Duration::from_millis(total * 1_000 / TICKS_PER_SECOND)
 }
 
+/// Memory of this process that is in RAM, in KB.
+pub(crate) fn resident_kb() -> u64 {
+    kilobytes("/proc/self/status", "VmRSS:").unwrap_or(0)
+}
+
+/// The same of another process.
+pub(crate) fn resident_kb_of(pid: u32) -> u64 {
+    kilobytes(&format!("/proc/{pid}/status"), "VmRSS:").unwrap_or(0)
+}
+
 /// One process.
 pub(crate) struct Process {
     pub(crate) pid: u32,

@@ -1,10 +1,10 @@
 //! The log: appends beside raw SQLite, replay, resumed streams.
 
-mod append;
-mod raw;
+pub(crate) mod append;
+pub(crate) mod raw;
 mod replay;
 mod resume;
-mod setting;
+pub(crate) mod setting;
 
 use std::{path::PathBuf, time::Duration};
 

@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod boxes;
+mod gateway;
 mod host;
 mod log;
+mod peers;
 mod samples;
 mod table;
 
@@ -31,6 +33,10 @@ struct Cli {
 enum What {
     /// Appends beside raw SQLite, replay, and the cost of a resumed stream.
     Log(log::Options),
+    /// The stores beside NATS JetStream, plain PostgreSQL and raw SQLite.
+    Peers(peers::Options),
+    /// Model calls through the gateway beside direct ones.
+    Gateway(gateway::Options),
     /// Starts, wakes, relayed calls and memory; needs a running api.
     Boxes(boxes::Options),
 }
@@ -42,6 +48,8 @@ fn main() -> anyhow::Result<()> {
         .build()?;
     let tables = match cli.what {
         What::Log(options) => runtime.block_on(log::run(&options))?,
+        What::Peers(options) => runtime.block_on(peers::run(&options))?,
+        What::Gateway(options) => runtime.block_on(gateway::run(&options))?,
         What::Boxes(options) => runtime.block_on(boxes::run(&options))?,
     };
     let report = Report {

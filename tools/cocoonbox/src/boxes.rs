@@ -1,7 +1,9 @@
 //! Boxes: making, waking, listing, putting to sleep, deleting.
 
+pub mod one;
+
 use cocoonbox_proto::control::v1::{
-    self as control, BoxRef, EnsureRequest, Flavor, GetBoxRequest, ListBoxesRequest,
+    self as control, BoxRef, EnsureRequest, Flavor, ForkRequest, GetBoxRequest, ListBoxesRequest,
     ListBoxesResponse, OperationEvent, Phase, State, WatchBoxesRequest, WatchRequest,
 };
 use cocoonbox_proto::json;
@@ -9,7 +11,7 @@ use serde_json::Value;
 use tonic::Request;
 
 use crate::{
-    cli::boxes::{Delete, Ensure, Hibernate},
+    cli::boxes::{Delete, Ensure, Fork, Hibernate, Image},
     client::{Client, repeat, request},
     context::Context,
     exit::Exit,
@@ -21,13 +23,14 @@ use crate::{
 
 pub async fn ensure(ctx: &mut Context, args: Ensure) -> Result<Exit, Failure> {
     let client = ctx.client().await?;
+    let flavor = args.image.map_or(Flavor::Unspecified, Flavor::from);
     if args.no_wait {
-        let started = start(&client, &args.name).await?;
+        let started = start(&client, &args.name, flavor).await?;
         let line = format!("{}\t{}", started.id, started.operation_id);
         ctx.out.answer(&to_json(&started), line)?;
         return Ok(Exit::Ok);
     }
-    let running = bring_up(ctx, &client, &args.name).await?;
+    let running = bring_up_as(ctx, &client, &args.name, flavor).await?;
     let line = format!("{} runs ({})", running.name, running.id);
     ctx.out.answer(&to_json(&running), line)?;
     Ok(Exit::Ok)
@@ -99,6 +102,34 @@ pub async fn hibernate(ctx: &mut Context, args: Hibernate) -> Result<Exit, Failu
     Ok(Exit::Ok)
 }
 
+pub async fn fork(ctx: &mut Context, args: Fork) -> Result<Exit, Failure> {
+    let client = ctx.client().await?;
+    let found = target::find(&client, &args.source).await?;
+    let call = ForkRequest {
+        box_id: found.id,
+        at: args.at,
+        name: args.name,
+        command_id: uuid::Uuid::new_v4().to_string(),
+    };
+    let made = repeat(|| {
+        let (mut boxes, call) = (client.boxes(), request(call.clone()));
+        async move { boxes.fork(call).await }
+    })
+    .await?;
+    if args.no_wait {
+        let line = format!("{}\t{}", made.id, made.operation_id);
+        ctx.out.answer(&to_json(&made), line)?;
+        return Ok(Exit::Ok);
+    }
+    let progress = ctx.out.progress(format!("forking {}", found.name));
+    let end = finish(ctx, &client, &made.operation_id, &progress).await?;
+    drop(progress);
+    let running = get(&client, &made.id, &end.offset_key).await?;
+    let line = format!("{} runs ({})", running.name, running.id);
+    ctx.out.answer(&to_json(&running), line)?;
+    Ok(Exit::Ok)
+}
+
 pub async fn delete(ctx: &mut Context, args: Delete) -> Result<Exit, Failure> {
     let client = ctx.client().await?;
     let found = target::find(&client, &args.name).await?;
@@ -128,7 +159,16 @@ pub async fn bring_up(
     client: &Client,
     name: &str,
 ) -> Result<control::Box, Failure> {
-    let started = start(client, name).await?;
+    bring_up_as(ctx, client, name, Flavor::Unspecified).await
+}
+
+async fn bring_up_as(
+    ctx: &mut Context,
+    client: &Client,
+    name: &str,
+    flavor: Flavor,
+) -> Result<control::Box, Failure> {
+    let started = start(client, name, flavor).await?;
     if started.operation_id.is_empty() {
         return Ok(started);
     }
@@ -146,9 +186,9 @@ pub async fn all(client: &Client) -> Result<ListBoxesResponse, Failure> {
     .await
 }
 
-async fn start(client: &Client, name: &str) -> Result<control::Box, Failure> {
+async fn start(client: &Client, name: &str, flavor: Flavor) -> Result<control::Box, Failure> {
     let ensure = EnsureRequest {
-        flavor: Flavor::Core.into(),
+        flavor: flavor.into(),
         name: name.to_owned(),
         command_id: uuid::Uuid::new_v4().to_string(),
         ..EnsureRequest::default()
@@ -271,11 +311,41 @@ pub fn table(boxes: &[control::Box]) -> String {
                 one.id.clone(),
                 kept.isolation,
                 text::moment(one.created_at_ms),
-                text::short(&one.failure, 60),
+                text::short(said_of(one), 60),
             ]
         })
         .collect();
     text::table(&["NAME", "STATE", "ID", "ISOLATION", "CREATED", ""], &rows)
+}
+
+/// How far the desktop is; empty where there is none.
+fn desktop_words(one: &control::Box) -> String {
+    let desktop = one.desktop.clone().unwrap_or_default();
+    match desktop.state() {
+        control::desktop::State::None => String::new(),
+        control::desktop::State::Starting => "starting".to_owned(),
+        control::desktop::State::Ready => format!("ready (in {} ms)", desktop.ready_ms),
+        control::desktop::State::Failing => format!("failing: {}", desktop.failing.join(", ")),
+    }
+}
+
+impl From<Image> for Flavor {
+    fn from(image: Image) -> Self {
+        match image {
+            Image::Core => Self::Core,
+            Image::Light => Self::Light,
+            Image::Desktop => Self::Desktop,
+        }
+    }
+}
+
+/// Why it does not run, or what a person has to know of one that does.
+fn said_of(one: &control::Box) -> &str {
+    if one.failure.is_empty() {
+        &one.notice
+    } else {
+        &one.failure
+    }
 }
 
 pub fn to_json(one: &control::Box) -> Value {

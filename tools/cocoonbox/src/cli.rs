@@ -1,13 +1,24 @@
 //! The arguments.
 
+pub mod agent;
 pub mod boxes;
+pub mod capsule;
+pub mod doctor;
+pub mod erase;
+pub mod log;
+pub mod money;
+pub mod proof;
 pub mod replay;
+pub mod screen;
 pub mod talk;
 pub mod users;
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::{
+    Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueHint,
+    parser::ValueSource,
+};
 
 use crate::{client::Address, text};
 
@@ -43,6 +54,21 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Reads the process's own arguments.
+    pub fn read() -> Result<Self, clap::Error> {
+        Self::from_matches(&Self::command().try_get_matches()?)
+    }
+
+    fn from_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let mut cli =
+            Self::from_arg_matches(matches).map_err(|error| error.format(&mut Self::command()))?;
+        let source = matches.value_source("data_dir");
+        cli.global.is_data_dir_said = source == Some(ValueSource::CommandLine);
+        Ok(cli)
+    }
+}
+
 /// Options of every command.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Common options")]
@@ -56,6 +82,11 @@ pub struct Global {
     #[arg(long, global = true, value_name = "DIR", env = "COCOONBOX_DATA_DIR")]
     #[arg(value_hint = ValueHint::DirPath)]
     pub data_dir: Option<PathBuf>,
+
+    /// Whether the command line names the data directory: that counts for more than what the environment
+    /// says of anything.
+    #[arg(skip)]
+    pub is_data_dir_said: bool,
 
     /// Print JSON: one object, or one a line where there are many
     #[arg(long, global = true)]
@@ -89,6 +120,7 @@ pub enum Command {
         after_long_help = "Examples:\n  cocoonbox status\n  cocoonbox status --json | jq .boxes[].state"
     )]
     Status,
+    Doctor(doctor::Doctor),
     Login(users::Login),
     /// Forget the token for this api
     ///
@@ -105,7 +137,7 @@ pub enum Command {
     /// Issue, list and revoke tokens
     #[command(subcommand)]
     Token(users::Token),
-    /// Create and list users; for admins
+    /// Create, list and delete users
     #[command(subcommand)]
     User(users::User),
     Ensure(boxes::Ensure),
@@ -126,8 +158,10 @@ pub enum Command {
     Watch,
     Hibernate(boxes::Hibernate),
     Delete(boxes::Delete),
+    Fork(boxes::Fork),
+    #[command(subcommand)]
+    Box(boxes::OneBox),
     Send(talk::Send),
-    Respond(talk::Respond),
     /// Ask an agent to stop its turn
     ///
     /// The turn ends as cancelled; commands it runs are ended. `send` ends when the turn has.
@@ -135,7 +169,8 @@ pub enum Command {
         after_long_help = "Examples:\n  cocoonbox cancel\n  cocoonbox cancel --agent reviewer --box experiments"
     )]
     Cancel(talk::OneAgent),
-    Agents(talk::Agents),
+    #[command(subcommand)]
+    Agent(agent::Agent),
     /// Read what was said and done
     ///
     /// Prompts, replies, tool calls and results of one agent, oldest first. With --json an object a
@@ -146,7 +181,11 @@ pub enum Command {
     Transcript(talk::OneAgent),
     Exec(talk::Exec),
     Attach(talk::Attach),
+    Screen(screen::Screen),
+    #[command(subcommand)]
+    Control(screen::Control),
     Events(talk::Events),
+    Erase(erase::Erase),
     /// Show what happened in your account, oldest first
     ///
     /// One line an event: when, who, on what, what. `cocoonbox events --account` has the events themselves.
@@ -154,17 +193,39 @@ pub enum Command {
         after_long_help = "Examples:\n  cocoonbox audit\n  cocoonbox audit --json | jq -r .summary"
     )]
     Audit,
-    /// Show what your boxes used of the models, by day
-    #[command(
-        after_long_help = "Examples:\n  cocoonbox usage\n  cocoonbox usage --json | jq '[.rows[].output_tokens] | add'"
-    )]
-    Usage,
+    Usage(money::Usage),
+    /// Limit what is spent on models
+    #[command(subcommand)]
+    Budget(money::Budget),
     /// Read, check and replay the logs of this host
     ///
     /// Opens the data directory itself, read-only; an api may run at the same time or not. Needs the
-    /// rights of the user that runs the api.
+    /// rights of the user that runs the api. With --from it reads a copied database or an export, with
+    /// COCOONBOX_STORE a PostgreSQL database; --data-dir counts for more than COCOONBOX_STORE.
     #[command(subcommand)]
     Replay(replay::Replay),
+    /// Move the logs of this host to another store
+    #[command(
+        subcommand,
+        after_long_help = "Examples:\n  cocoonbox log copy sqlite: postgres://db/cocoonbox\n  cocoonbox log rewind --reason 'restored the backup of Monday'"
+    )]
+    Log(log::Log),
+    /// Save folders into a store, and give them back
+    ///
+    /// A capsule keeps every saved moment of some folders, sealed, each chunk once. It needs a store and a
+    /// key file, and no api.
+    #[command(
+        subcommand,
+        after_long_help = "Examples:\n  cocoonbox capsule init --store /backup/capsule --key-file ~/.capsule-key\n  cocoonbox capsule save --store /backup/capsule --key-file ~/.capsule-key /workspace\n  cocoonbox capsule restore --store /backup/capsule --key-file ~/.capsule-key --target /tmp/restored"
+    )]
+    Capsule(capsule::Capsule),
+    Checkpoints(proof::Checkpoints),
+    /// Show and rotate the keys that sign checkpoints
+    #[command(
+        subcommand,
+        after_long_help = "Examples:\n  cocoonbox keys list\n  cocoonbox keys rotate"
+    )]
+    Keys(proof::Keys),
     Completions(users::Completions),
     /// Show the version
     Version,
@@ -186,4 +247,33 @@ pub struct BoxOption {
         default_value = "main"
     )]
     pub box_name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_directory_is_said_wherever_it_stands() {
+        let is_said = |args: &[&str]| {
+            let matches = Cli::command().try_get_matches_from(args).unwrap();
+            Cli::from_matches(&matches).unwrap().global.is_data_dir_said
+        };
+        assert!(is_said(&["cocoonbox", "down", "--data-dir", "/d"]));
+        assert!(is_said(&[
+            "cocoonbox",
+            "--data-dir",
+            "/d",
+            "replay",
+            "verify"
+        ]));
+        assert!(is_said(&[
+            "cocoonbox",
+            "replay",
+            "verify",
+            "--data-dir",
+            "/d"
+        ]));
+        assert!(!is_said(&["cocoonbox", "replay", "verify"]));
+    }
 }

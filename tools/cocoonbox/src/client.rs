@@ -3,8 +3,14 @@
 use std::{fmt, path::Path, str::FromStr, time::Duration};
 
 use cocoonbox_proto::{
-    agent::v1::{agents_client::AgentsClient, session_client::SessionClient},
-    control::v1::{boxes_client::BoxesClient, users_client::UsersClient},
+    agent::v1::{
+        agents_client::AgentsClient, control_client::ControlClient, session_client::SessionClient,
+    },
+    control::v1::{
+        boxes_client::BoxesClient, budgets_client::BudgetsClient,
+        checkpoints_client::CheckpointsClient, erasure_client::ErasureClient,
+        users_client::UsersClient,
+    },
 };
 use tonic::{
     Code, Request, Response, Status,
@@ -24,7 +30,7 @@ use crate::{
 };
 
 /// Longer than any honest answer to a single call; `Send` to a box may include its wake.
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A peer that is gone without a word is noticed after interval + time-out.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -120,6 +126,8 @@ impl Interceptor for Caller {
 }
 
 pub type Wire = InterceptedService<Channel, Caller>;
+pub type Session = SessionClient<Wire>;
+pub type Control = ControlClient<Wire>;
 
 /// A connection to one api, as one user.
 #[derive(Clone, Debug)]
@@ -170,6 +178,11 @@ impl Client {
         &self.address
     }
 
+    /// The connection without a token, for calls of the operator.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     pub fn boxes(&self) -> BoxesClient<Wire> {
         BoxesClient::with_interceptor(self.channel.clone(), self.caller.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
@@ -180,7 +193,29 @@ impl Client {
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 
-    pub fn session(&self, box_id: &str) -> Result<SessionClient<Wire>, Failure> {
+    pub fn budgets(&self) -> BudgetsClient<Wire> {
+        BudgetsClient::with_interceptor(self.channel.clone(), self.caller.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    pub fn checkpoints(&self) -> CheckpointsClient<Wire> {
+        CheckpointsClient::with_interceptor(self.channel.clone(), self.caller.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    pub fn erasure(&self) -> ErasureClient<Wire> {
+        ErasureClient::with_interceptor(self.channel.clone(), self.caller.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    pub fn control(&self, box_id: &str) -> Result<Control, Failure> {
+        Ok(ControlClient::with_interceptor(
+            self.channel.clone(),
+            self.caller_for(box_id)?,
+        ))
+    }
+
+    pub fn session(&self, box_id: &str) -> Result<Session, Failure> {
         Ok(
             SessionClient::with_interceptor(self.channel.clone(), self.caller_for(box_id)?)
                 .max_decoding_message_size(MESSAGE_BYTES_MAX),

@@ -44,6 +44,23 @@ impl Context {
         Client::connect(&self.global.api, token.as_ref()).await
     }
 
+    /// The address of the store that the environment names, if it names one and the command line does not
+    /// name a data directory.
+    pub fn store_address(&self) -> Result<Option<Secret>, Failure> {
+        if self.global.is_data_dir_said {
+            return Ok(None);
+        }
+        if let Some(address) = &self.environment.store {
+            return Ok(Some(address.clone()));
+        }
+        let Some(path) = &self.environment.store_file else {
+            return Ok(None);
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::local(format!("reading `{}`", path.display()), &error))?;
+        Ok(Some(Secret::new(text.trim())))
+    }
+
     pub fn data_dir(&self) -> PathBuf {
         self.global
             .data_dir

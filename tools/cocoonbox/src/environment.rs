@@ -9,8 +9,13 @@ use crate::credentials::Secret;
 pub struct Environment {
     /// `COCOONBOX_TOKEN`.
     pub token: Option<Secret>,
+    /// `COCOONBOX_STORE`: where logs are, if not in a data directory. May hold a password.
+    pub store: Option<Secret>,
+    /// `COCOONBOX_STORE_FILE`: a file with the same in it.
+    pub store_file: Option<PathBuf>,
     pub config_home: PathBuf,
     pub data_home: PathBuf,
+    pub cache_home: PathBuf,
     pub user: String,
 }
 
@@ -22,8 +27,14 @@ impl Environment {
                 .ok()
                 .filter(|t| !t.is_empty())
                 .map(Secret::new),
+            store: std::env::var("COCOONBOX_STORE")
+                .ok()
+                .filter(|t| !t.is_empty())
+                .map(Secret::new),
+            store_file: path("COCOONBOX_STORE_FILE"),
             config_home: path("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
             data_home: path("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share")),
+            cache_home: path("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
             user: ["USER", "LOGNAME"]
                 .into_iter()
                 .filter_map(|name| std::env::var(name).ok())
@@ -34,6 +45,11 @@ impl Environment {
 
     pub fn credentials_file(&self) -> PathBuf {
         self.config_home.join("cocoonbox/credentials.toml")
+    }
+
+    /// Where saves remember what they saw.
+    pub fn capsule_cache(&self) -> PathBuf {
+        self.cache_home.join("cocoonbox/capsule")
     }
 }
 

@@ -38,8 +38,14 @@ pub async fn events(ctx: &mut Context, args: Events) -> Result<Exit, Failure> {
     } else {
         Ending::Never
     };
-    let mut events = Follow::new(open, args.from, ending, ctx.global.retry_for);
-    while let Some(item) = events.next().await? {
+    let events = Follow::new(open, args.from, ending, ctx.global.retry_for);
+    let mut events = events.past_rewinds();
+    loop {
+        let item = events.next().await?;
+        if let Some(words) = events.rewound() {
+            ctx.out.warn(words);
+        }
+        let Some(item) = item else { break };
         // Heartbeats only move the place where we would resume.
         let Some(Item::Event(event)) = item.item else {
             continue;
@@ -171,6 +177,7 @@ mod tests {
         let prompt = AgentPromptReceived {
             prompt_id: "p1".into(),
             text: "fix\nthe \x1b[2Jtest".into(),
+            ..AgentPromptReceived::default()
         };
         insta::assert_snapshot!(
             line(&event("agent.prompt_received", prompt.encode_to_vec())),
@@ -216,6 +223,7 @@ mod tests {
             outcome: 1,
             content: "ok".into(),
             exec_id: String::new(),
+            ..AgentToolFinished::default()
         };
         insta::assert_snapshot!(
             to_json(&event("agent.tool_finished", finished.encode_to_vec())),

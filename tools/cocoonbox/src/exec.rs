@@ -3,6 +3,7 @@
 pub mod output;
 mod pipe;
 mod reader;
+mod terminal;
 
 use cocoonbox_proto::{
     agent::v1::{
@@ -43,7 +44,12 @@ pub async fn exec(ctx: &mut Context, args: Exec) -> Result<Exit, Failure> {
             .map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
         pipe: args.pipe,
         exec_id: uuid::Uuid::new_v4().simple().to_string(),
+        tty: args.tty.then(terminal::size),
+        attach: false,
     };
+    if args.tty {
+        return terminal::run(&mut ctx.out, client.session(&found.id)?, start).await;
+    }
     if args.pipe {
         return pipe::run(&mut ctx.out, client.session(&found.id)?, start).await;
     }
@@ -71,6 +77,15 @@ pub async fn exec(ctx: &mut Context, args: Exec) -> Result<Exit, Failure> {
 pub async fn attach(ctx: &mut Context, args: Attach) -> Result<Exit, Failure> {
     let client = ctx.client().await?;
     let found = target::find(&client, &args.target.box_name).await?;
+    if args.tty {
+        let start = ExecStart {
+            exec_id: args.exec_id,
+            tty: Some(terminal::size()),
+            attach: true,
+            ..ExecStart::default()
+        };
+        return terminal::run(&mut ctx.out, client.session(&found.id)?, start).await;
+    }
     let from_start = args.from.is_empty();
     let mut reader = Reader {
         box_id: found.id,
@@ -116,6 +131,15 @@ async fn interrupt(out: &mut Out, session: &mut Session, exec_id: &str) {
             Failure::from(status).message
         ));
     }
+}
+
+/// Prints a frame of output that is not in the log.
+fn show_frame(out: &mut Out, output: ExecOutput) -> Result<(), Failure> {
+    let source = output.source();
+    if output.skipped_bytes > 0 {
+        show(out, "", Piece::Missing(source, output.skipped_bytes))?;
+    }
+    show(out, "", Piece::Bytes(source, output.data))
 }
 
 fn show(out: &mut Out, key: &str, piece: Piece) -> Result<(), Failure> {

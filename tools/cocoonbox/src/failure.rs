@@ -194,11 +194,17 @@ fn by_reason(reason: &str) -> Option<&'static str> {
         "BOX_UNREACHABLE" | "AGENT_NOT_READY" | "MACHINE_FAILED" => {
             "`cocoonbox boxes` says how the box is; `cocoonbox ensure` starts it again"
         }
+        "HISTORY_REWOUND" => {
+            "what was done after that is undone; `cocoonbox transcript` shows what is left"
+        }
+        "BOX_NOT_HIBERNATED" => "`cocoonbox hibernate` puts it to sleep",
+        "CONTROL_HELD" => "`--steal` takes it, `cocoonbox control release` gives it to the agents",
+        "NO_SCREEN" => "boxes with a desktop have one, some seconds after they have started",
         "BOX_DELETED" => "`cocoonbox ensure NAME` makes another box of that name",
         "TOO_MANY_BOXES" => "`cocoonbox delete` makes room",
         "HOST_INCOMPLETE" => "the api's host lacks something that boxes need; its log says what",
-        "AGENT_NOT_FOUND" => "`cocoonbox agents` lists the agents of a box",
-        "AGENT_CLOSED" => "`cocoonbox agents create` makes another",
+        "AGENT_NOT_FOUND" => "`cocoonbox agent list` lists the agents of a box",
+        "AGENT_CLOSED" => "`cocoonbox agent create` makes another",
         "QUEUE_FULL" => "wait until the agent has worked off what it has, or `cocoonbox cancel`",
         "EXEC_NOT_RUNNING" => "it has ended; `cocoonbox attach EXEC_ID` shows how",
         "NO_SUCH_OPERATION" => "`cocoonbox boxes` shows how the boxes are",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cocoonbox_events::OffsetKey;
 use cocoonbox_proto::{
     control::v1::{ListBoxesResponse, OperationEvent},
     log::v1::EventOrHeartbeat,
@@ -9,6 +10,7 @@ use cocoonbox_proto::{
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 use tonic::{Code, Response, Status, Streaming};
+use tonic_types::StatusExt;
 
 use crate::{exit::Exit, failure::Failure};
 
@@ -65,6 +67,9 @@ pub struct Follow<M> {
     from: String,
     stream: Option<Streaming<M>>,
     trouble: Option<Trouble>,
+    /// Whether a rewind is gone past, or is an error.
+    past_rewinds: bool,
+    rewound: Option<String>,
 }
 
 /// What came between us and the stream.
@@ -84,7 +89,20 @@ impl<M: Keyed> Follow<M> {
             from: from.into(),
             stream: None,
             trouble: None,
+            past_rewinds: false,
+            rewound: None,
         }
+    }
+
+    /// Goes on where the histories part when what was seen was undone; [`Self::rewound`] says so.
+    pub fn past_rewinds(mut self) -> Self {
+        self.past_rewinds = true;
+        self
+    }
+
+    /// Says, once, that what was returned before has been undone.
+    pub fn rewound(&mut self) -> Option<String> {
+        self.rewound.take()
     }
 
     /// Where to resume: behind everything that was returned.
@@ -125,6 +143,11 @@ impl<M: Keyed> Follow<M> {
     /// Decides whether to try again, and when.
     fn broken(&mut self, status: &Status) -> Result<(), Failure> {
         self.stream = None;
+        if let Some(key) = go_on_with(status).filter(|_| self.past_rewinds) {
+            self.rewound = Some(undone(&self.from, &key));
+            self.from = key;
+            return Ok(());
+        }
         let doubtful = match status.code() {
             Code::Unavailable | Code::ResourceExhausted | Code::Aborted => false,
             Code::Unknown | Code::Internal | Code::Cancelled | Code::DeadlineExceeded => true,
@@ -158,5 +181,27 @@ impl<M: Keyed> Follow<M> {
             "" => failure,
             key => failure.advise(format!("resume with `--from {key}`")),
         }
+    }
+}
+
+/// The key to go on with after a rewind.
+fn go_on_with(status: &Status) -> Option<String> {
+    let details = status.get_error_details();
+    let info = details.error_info()?;
+    let is_rewind = info.reason == "HISTORY_REWOUND";
+    info.metadata
+        .get("offset_key")
+        .filter(|_| is_rewind)
+        .cloned()
+}
+
+/// What a person is told.
+fn undone(from: &str, key: &str) -> String {
+    let pos = |key: &str| key.parse::<OffsetKey>().map(|key| key.pos);
+    match (pos(from), pos(key)) {
+        (Ok(seen), Ok(common)) if seen > common => format!(
+            "the box's history was rewound to position {common}; what you saw after it, up to {seen}, was undone"
+        ),
+        _ => format!("the box's history was rewound and goes on behind {key}"),
     }
 }

@@ -5,23 +5,32 @@
 
 #![forbid(unsafe_code)]
 
-pub mod agents;
+pub mod agent;
 pub mod boxes;
+pub mod capsule;
+pub mod checkpoints;
 pub mod cli;
 pub mod client;
 pub mod context;
+pub mod control;
 pub mod credentials;
+pub mod doctor;
 pub mod environment;
+pub mod erase;
 pub mod events;
 pub mod exec;
 pub mod exit;
 pub mod failure;
 pub mod follow;
 pub mod interrupt;
+pub mod log;
+pub mod models;
+pub mod money;
 pub mod output;
 pub mod prompt;
 pub mod replay;
 pub mod run;
+pub mod screen;
 pub mod send;
 pub mod status;
 pub mod target;

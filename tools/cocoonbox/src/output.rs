@@ -182,6 +182,15 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Says how far it is, to a person who watches and to nobody else.
+    pub fn show(&self, doing: impl Into<String>) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text::plain(&doing.into()));
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {

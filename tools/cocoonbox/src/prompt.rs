@@ -25,9 +25,9 @@ pub fn is_yes() -> Result<bool, Failure> {
     ))
 }
 
-/// Answers from standard input while events go on.
+/// Lines from standard input while events go on.
 pub struct Answers {
-    lines: mpsc::Receiver<bool>,
+    lines: mpsc::Receiver<String>,
 }
 
 impl Answers {
@@ -37,8 +37,13 @@ impl Answers {
         // One answer: what is typed beyond waits in the terminal, where `forget` can drop it.
         let (sender, lines) = mpsc::channel(1);
         std::thread::spawn(move || {
-            while let Ok(answer) = is_yes() {
-                if sender.blocking_send(answer).is_err() {
+            let mut line = String::new();
+            while io::stdin()
+                .lock()
+                .read_line(&mut line)
+                .is_ok_and(|bytes| bytes > 0)
+            {
+                if sender.blocking_send(std::mem::take(&mut line)).is_err() {
                     return;
                 }
             }
@@ -53,9 +58,9 @@ impl Answers {
         while self.lines.try_recv().is_ok() {}
     }
 
-    /// Waits for the next answer; no if nobody can answer any more. Cancel-safe.
-    pub async fn next(&mut self) -> bool {
-        self.lines.recv().await.unwrap_or(false)
+    /// Waits for the next line; `None` if nobody can answer any more. Cancel-safe.
+    pub async fn next(&mut self) -> Option<String> {
+        self.lines.recv().await
     }
 }
 

@@ -1,57 +1,74 @@
-//! The logs of this host, read without an api.
+//! The logs of this host, of a copy or of an export, read without an api.
 
+mod address;
 mod check;
 mod compare;
+mod files;
+mod known;
 mod logs;
+mod proof;
 mod reasons;
+mod rebuilt;
+mod shown;
+mod ticker;
+mod when;
 
-use cocoonbox_events::{LogId, OffsetKey, StreamName};
-use cocoonbox_replay::{By, Filter, show, state};
+use cocoonbox_events::StreamName;
+use cocoonbox_replay::{By, Source};
 
 use crate::{
-    cli::replay::{LogOption, Replay},
+    cli::replay::Replay,
     context::Context,
     exit::Exit,
     failure::{Failure, chain},
 };
-use check::{check, views};
-use compare::{moments, two_logs};
+use compare::Question;
 use logs::Logs;
-use reasons::{causes, conversations};
+use shown::Span;
+
+/// Opens the logs that the environment names, else those of the data directory. For reading: nothing is
+/// made or brought up to date.
+pub async fn open_own(ctx: &Context) -> Result<Source, Failure> {
+    logs::open_own(ctx, None).await
+}
 
 pub async fn replay(ctx: &mut Context, command: Replay) -> Result<Exit, Failure> {
-    let data = ctx.data_dir();
-    let logs = Logs::open(&data).await?;
+    let place = command.place();
+    let logs = &Logs::open(ctx, &place).await?;
     match command {
-        Replay::Verify(LogOption { log }) => check(ctx, &logs, log.as_deref()).await,
+        Replay::Verify(options) => check::check(ctx, logs, &options).await,
+        Replay::Checkpoint(options) => proof::checkpoints(ctx, logs, &options).await,
         Replay::Show {
             log,
-            stream,
-            kind,
-            actor,
-            text,
-            from,
+            wanted,
+            since,
+            until,
+            after,
             limit,
+            last,
         } => {
-            let filter = Filter {
-                streams: stream,
-                kinds: kind,
-                actor,
-                text,
-                ..Filter::default()
-            };
-            events(
-                ctx,
-                &logs,
-                log.log.as_deref(),
-                filter,
-                from.as_deref(),
+            let span = Span {
+                since,
+                until,
+                after,
                 limit,
-            )
-            .await
+                last,
+            };
+            shown::events(ctx, logs, log.log.as_deref(), wanted, span).await
         }
-        Replay::State { log, stream, at } => {
-            known(ctx, &logs, log.log.as_deref(), &stream, at.as_deref()).await
+        Replay::State {
+            log,
+            stream,
+            view,
+            key,
+            at,
+        } => {
+            let (log, at) = (log.log.as_deref(), at.as_deref());
+            match (&stream, &view) {
+                (_, Some(view)) => known::view(ctx, logs, log, (view, key.as_deref()), at).await,
+                (Some(stream), None) => known::aggregate(ctx, logs, log, stream, at).await,
+                (None, None) => Err(Failure::usage("a stream or a view is missing")),
+            }
         }
         Replay::Diff {
             log,
@@ -60,116 +77,29 @@ pub async fn replay(ctx: &mut Context, command: Replay) -> Result<Exit, Failure>
             other,
             meaning,
         } => {
-            let by = if meaning { By::Meaning } else { By::Bytes };
-            match log.log {
-                Some(log) => moments(ctx, &logs, logs.find(&log)?, &a, &b).await,
-                None => match (a.parse::<OffsetKey>(), b.parse::<OffsetKey>()) {
-                    (Ok(from), Ok(_)) => moments(ctx, &logs, from.log, &a, &b).await,
-                    _ => two_logs(ctx, &logs, (&a, &b), other.as_deref(), by).await,
-                },
-            }
+            let question = Question {
+                log: log.log.as_deref(),
+                a: a.as_deref(),
+                b: b.as_deref(),
+                other: other.as_deref(),
+                key_dir: place.key_dir.as_deref(),
+                by: if meaning { By::Meaning } else { By::Bytes },
+            };
+            compare::compare(ctx, logs, question).await
         }
-        Replay::Rebuild => views(ctx, &logs, &data).await,
+        Replay::Rebuild { compare, .. } => rebuilt::rebuild(ctx, logs, compare).await,
         Replay::Rerun { log, stream } => {
-            conversations(ctx, &logs, log.log.as_deref(), stream.as_deref()).await
+            let log = log.log.as_deref();
+            reasons::conversations(ctx, logs, log, stream.as_deref()).await
         }
-        Replay::Why { log, event } => causes(ctx, &logs, log.log.as_deref(), &event).await,
-    }
-}
-
-async fn events(
-    ctx: &mut Context,
-    logs: &Logs,
-    log: Option<&str>,
-    filter: Filter,
-    from: Option<&str>,
-    mut limit: usize,
-) -> Result<Exit, Failure> {
-    let mut selected = logs.select(log)?;
-    if let Some(key) = from.and_then(|from| from.parse::<OffsetKey>().ok()) {
-        selected.retain(|info| info.id == key.log);
-    }
-    for info in &selected {
-        let after = match from {
-            Some(from) => logs.position(info.id, from).await?,
-            None => 0,
-        };
-        let mut shown =
-            show(&logs.store, info.id, filter.clone(), after, limit).map_err(failed("show"))?;
-        let mut is_first = selected.len() > 1;
-        while let Some(lines) = shown.next().await.map_err(failed("show"))? {
-            if is_first {
-                ctx.out
-                    .note(format!("{} ({})", logs.name(info.id), info.id));
-                is_first = false;
-            }
-            limit -= lines.len();
-            for line in lines {
-                ctx.out.answer(&line.to_json(), line.to_string())?;
-            }
+        Replay::Why { log, event } => reasons::causes(ctx, logs, log.log.as_deref(), &event).await,
+        Replay::Follow { log, wanted, after } => {
+            shown::follow(ctx, logs, log.log.as_deref(), wanted, after.as_deref()).await
         }
-    }
-    Ok(Exit::Ok)
-}
-
-async fn known(
-    ctx: &mut Context,
-    logs: &Logs,
-    log: Option<&str>,
-    stream: &str,
-    at: Option<&str>,
-) -> Result<Exit, Failure> {
-    let stream = stream_name(stream)?;
-    let key = at.and_then(|at| at.parse::<OffsetKey>().ok());
-    let log = match (log, key) {
-        (Some(name), _) => logs.find(name)?,
-        (None, Some(key)) => key.log,
-        (None, None) => holder(logs, &stream).await?,
-    };
-    let at = match at {
-        Some(at) => Some(logs.position(log, at).await?),
-        None => None,
-    };
-    let found = state(&logs.store, log, &stream, at)
-        .await
-        .map_err(failed("state"))?;
-    let words = format!(
-        "{stream} in {} as of position {} (event {} of the stream)\n{}",
-        logs.name(log),
-        found.pos,
-        found.seq,
-        found.state.text()
-    );
-    ctx.out.answer(&found.to_json(), words)?;
-    Ok(Exit::Ok)
-}
-
-/// The one log that has this stream.
-async fn holder(logs: &Logs, stream: &StreamName) -> Result<LogId, Failure> {
-    let mut found = Vec::new();
-    for info in logs.store.logs() {
-        let page = logs
-            .store
-            .read_stream(info.id, stream, 0, 1)
-            .await
-            .map_err(failed("reading"))?;
-        if !page.events.is_empty() {
-            found.push(info.id);
-        }
-    }
-    match found.as_slice() {
-        [one] => Ok(*one),
-        [] => Err(Failure::new(
-            Exit::NotFound,
-            format!("no log has a stream `{stream}`"),
-        )),
-        several => {
-            let names: Vec<String> = several.iter().map(|log| logs.name(*log)).collect();
-            Err(
-                Failure::usage(format!("several logs have a stream `{stream}`"))
-                    .advise(format!("name one with --log: {}", names.join(", "))),
-            )
-        }
+        Replay::Export(options) => files::export(ctx, logs, &options).await,
+        Replay::Import {
+            to, allow_redacted, ..
+        } => files::bring_in(ctx, logs, &to, allow_redacted).await,
     }
 }
 

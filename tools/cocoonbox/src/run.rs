@@ -1,23 +1,25 @@
 //! From arguments to an exit code.
 
-use clap::{Parser, error::ErrorKind};
+use clap::error::ErrorKind;
 use serde_json::json;
 
 use crate::{
-    agents, boxes,
+    agent, boxes, capsule, checkpoints,
     cli::{Cli, Command},
     context::Context,
+    control, doctor,
     environment::Environment,
-    events, exec,
+    erase, events, exec,
     exit::Exit,
     failure::Failure,
+    log, money,
     output::Out,
-    replay, send, status, topics, transcript, up, users,
+    replay, screen, send, status, topics, transcript, up, users,
 };
 
 /// Runs the program with the process's own arguments, environment and outputs.
 pub async fn run() -> u8 {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => {
             // A reader that closed the pipe has seen enough of the help.
@@ -50,6 +52,7 @@ async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Down => up::down(ctx).await,
         Command::ServeDetached(args) => Err(up::serve_detached(&args)),
         Command::Status => status::status(ctx).await,
+        Command::Doctor(args) => doctor::doctor(ctx, args).await,
         Command::Login(_) => users::login(ctx).await,
         Command::Logout => users::logout(ctx),
         Command::Whoami => users::whoami(ctx).await,
@@ -60,17 +63,26 @@ async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Watch => boxes::watch(ctx).await,
         Command::Hibernate(args) => boxes::hibernate(ctx, args).await,
         Command::Delete(args) => boxes::delete(ctx, args).await,
+        Command::Fork(args) => boxes::fork(ctx, args).await,
+        Command::Box(command) => boxes::one::run(ctx, command).await,
         Command::Send(args) => send::send(ctx, args).await,
-        Command::Respond(args) => agents::respond(ctx, args).await,
-        Command::Cancel(args) => agents::cancel(ctx, args).await,
-        Command::Agents(args) => agents::agents(ctx, args).await,
+        Command::Cancel(args) => agent::cancel(ctx, args).await,
+        Command::Agent(command) => agent::agent(ctx, command).await,
         Command::Transcript(args) => transcript::transcript(ctx, args).await,
         Command::Exec(args) => exec::exec(ctx, args).await,
         Command::Attach(args) => exec::attach(ctx, args).await,
+        Command::Screen(args) => screen::screen(ctx, args).await,
+        Command::Control(command) => control::control(ctx, command).await,
         Command::Events(args) => events::events(ctx, args).await,
+        Command::Erase(args) => erase::erase(ctx, args).await,
         Command::Audit => users::audit(ctx).await,
-        Command::Usage => users::usage(ctx).await,
+        Command::Usage(args) => money::usage(ctx, args).await,
+        Command::Budget(command) => money::budget(ctx, command).await,
         Command::Replay(command) => replay::replay(ctx, command).await,
+        Command::Capsule(command) => capsule::capsule(ctx, command),
+        Command::Checkpoints(args) => checkpoints::checkpoints(ctx, args).await,
+        Command::Keys(command) => checkpoints::keys(ctx, command).await,
+        Command::Log(command) => log::log(ctx, command).await,
         Command::Completions(args) => topics::completions(&mut ctx.out, args),
         Command::Version => {
             let version = env!("CARGO_PKG_VERSION");

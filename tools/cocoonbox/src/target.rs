@@ -65,7 +65,7 @@ pub async fn agent_id(client: &Client, box_id: &str, name: &str) -> Result<Strin
             Exit::NotFound,
             format!("there is no agent `{name}` in this box"),
         )
-        .advise("`cocoonbox agents` lists them, `cocoonbox agents create NAME` makes one")),
+        .advise("`cocoonbox agent list` lists them, `cocoonbox agent create NAME` makes one")),
     }
 }
 

@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(duration("30s"), Ok(Duration::from_secs(30)));
         assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(duration("2h"), Ok(Duration::from_hours(2)));
         assert!(duration("x").is_err());
         assert!(duration("5d").is_err());
         assert!(duration("18446744073709551615h").is_err());

@@ -38,6 +38,8 @@ Environment
   COCOONBOX_DATA_DIR  data of an api on this host, like --data-dir
   COCOONBOX_IMAGE     image for `up`, like --image
   COCOONBOX_AGENT     agent program for `up`, like --agent
+  COCOONBOX_STORE     where `up` keeps and `replay` reads logs: postgres://USER@HOST/DATABASE or sqlite:DIR
+  COCOONBOX_STORE_FILE  a file with that in it
   COCOONBOX_TOKEN     a token to use in place of the one that is kept
   XDG_CONFIG_HOME     where credentials are kept [~/.config]
   XDG_DATA_HOME       where an api keeps its data [~/.local/share]";

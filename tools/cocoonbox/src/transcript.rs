@@ -24,6 +24,9 @@ pub async fn transcript(ctx: &mut Context, args: OneAgent) -> Result<Exit, Failu
     let client = ctx.client().await?;
     let found = target::find(&client, &args.target.box_name).await?;
     let agent_id = target::agent_id(&client, &found.id, &args.agent).await?;
+    if !found.notice.is_empty() {
+        ctx.out.note(&found.notice);
+    }
     let agents = client.agents(&found.id)?;
     let mut page_token = String::new();
     loop {
@@ -55,28 +58,42 @@ pub async fn transcript(ctx: &mut Context, args: OneAgent) -> Result<Exit, Failu
 
 /// Lines for an item; `None` for one that says nothing to a reader.
 pub fn render(item: &TranscriptItem) -> Option<String> {
+    if item.erased && item.kind() != Kind::Prompt {
+        return Some("  [erased]".to_owned());
+    }
     let shown = match item.kind() {
         Kind::Prompt => {
-            let quoted: Vec<String> = item.text.lines().map(|line| format!("> {line}")).collect();
+            let said = if item.erased { "[erased]" } else { &item.text };
+            let quoted: Vec<String> = said.lines().map(|line| format!("> {line}")).collect();
             format!("\n{}\n{}\n", text::moment(item.at_ms), quoted.join("\n"))
         }
         Kind::Reply if item.partial => format!("{} …", item.text.trim_end()),
-        Kind::Reply => item.text.trim_end().to_owned(),
+        Kind::Reply | Kind::Todo => item.text.trim_end().to_owned(),
         Kind::Thinking if item.text.is_empty() => return None,
         Kind::Thinking => format!("  ({})", text::short(&item.text, LINE)),
         Kind::ToolCall => format!("▸ {}", turn::call_line(&item.tool_name, &item.text)),
         Kind::ToolResult => result(item),
-        Kind::Approval if item.outcome.is_empty() => format!("▪ waits for approval: {}", item.text),
+        Kind::Approval if is_pending(item) => format!("▪ waits for approval: {}", item.text),
+        Kind::Question if is_pending(item) => format!("? {}", item.text),
         Kind::TurnEnded if item.outcome.eq_ignore_ascii_case("done") => return None,
-        Kind::Approval | Kind::TurnEnded => format!("▪ {} {}", item.outcome, item.text)
-            .trim_end()
-            .to_owned(),
+        Kind::Approval | Kind::TurnEnded | Kind::Question => {
+            format!("▪ {} {}", item.outcome, item.text)
+                .trim_end()
+                .to_owned()
+        }
         Kind::ModelFailed => format!("▪ model call failed: {} {}", item.outcome, item.text)
             .trim_end()
             .to_owned(),
+        Kind::Compacted => "▪ summed up what was said before".to_owned(),
+        Kind::Branched => format!("▪ branch {}", item.branch_id).trim_end().to_owned(),
         Kind::Unspecified => return None,
     };
     (!shown.is_empty()).then_some(shown)
+}
+
+/// Whether a person has not answered yet.
+fn is_pending(item: &TranscriptItem) -> bool {
+    item.outcome.is_empty() || item.outcome == "pending"
 }
 
 fn result(item: &TranscriptItem) -> String {

@@ -3,13 +3,14 @@
 //! The text of a reply arrives in chunks and then whole. Whatever the chunks, wherever the stream was
 //! resumed and however often an event comes, each part of the text comes out once.
 
+mod children;
 mod reply;
 
 use std::collections::HashMap;
 
 use cocoonbox_proto::log::v1::{
-    Event, agent_model_failed, agent_output_streamed::Part, agent_tool_finished::Outcome,
-    agent_turn_ended, block,
+    Event, Image, Risk, agent_model_failed, agent_output_streamed::Part, agent_todo_set,
+    agent_tool_finished::Outcome, agent_turn_ended, block,
 };
 
 use cocoonbox_events::{AgentEvent, ExecEvent, Kind, Payload};
@@ -18,6 +19,8 @@ use crate::text;
 
 pub use agent_turn_ended::Outcome as Ending;
 pub use reply::Reply;
+
+use children::Children;
 
 /// Wide enough for a command, narrow enough for a terminal.
 const LINE: usize = 96;
@@ -36,9 +39,20 @@ pub enum Piece {
     /// A person must decide.
     Approval {
         id: String,
+        /// The agent, or the subagent of it, that asks.
+        agent_id: String,
         call: String,
+        risk: Risk,
     },
-    /// Somebody decided.
+    /// A person must answer.
+    Question {
+        id: String,
+        agent_id: String,
+        question: String,
+        /// Empty: any text.
+        choices: Vec<String>,
+    },
+    /// Somebody decided or answered, or nobody did for too long.
     Decided {
         id: String,
     },
@@ -62,6 +76,7 @@ pub struct Turn {
     shown: String,
     /// Tool calls of this turn, as lines.
     tools: HashMap<String, String>,
+    children: Children,
     /// Commands that run for this turn's tool calls, each with a line that is not whole yet.
     execs: HashMap<String, Vec<u8>>,
     seq: u64,
@@ -78,6 +93,7 @@ impl Turn {
             calls: HashMap::new(),
             shown: String::new(),
             tools: HashMap::new(),
+            children: Children::default(),
             execs: HashMap::new(),
             seq: 0,
             ended: false,
@@ -105,6 +121,11 @@ impl Turn {
                 self.seq = event.seq;
                 self.agent(agent, &mut pieces);
             }
+            Payload::Agent(agent) if self.is_running() => {
+                if let Some(child) = self.child(&event.stream) {
+                    self.children.apply(child, event.seq, agent, &mut pieces);
+                }
+            }
             Payload::Exec(exec) if self.verbose => self.exec(&event.stream, exec, &mut pieces),
             _ => {}
         }
@@ -123,6 +144,11 @@ impl Turn {
                     outcome: m.outcome(),
                     detail: m.detail,
                 });
+            }
+            // It was told to a turn that was under way.
+            AgentEvent::ModelCalled(m) if m.prompt_ids.contains(&self.prompt_id) => {
+                self.id = Some(m.turn_id);
+                self.calls.insert(m.call_id, Reply::default());
             }
             AgentEvent::ModelCalled(m) if self.is_ours(&m.turn_id) => {
                 self.calls.insert(m.call_id, Reply::default());
@@ -143,7 +169,7 @@ impl Turn {
                                 let line = call_line(&tool.name, &tool.args_json);
                                 self.tools.insert(tool.tool_call_id, line);
                             }
-                            Some(block::Block::Thinking(_)) | None => {}
+                            Some(block::Block::Thinking(_) | block::Block::Vendor(_)) | None => {}
                         }
                     }
                     let visible = reply.visible();
@@ -175,19 +201,51 @@ impl Turn {
                 self.tools.insert(m.tool_call_id, line);
             }
             AgentEvent::ToolFinished(m) if self.tools.contains_key(&m.tool_call_id) => {
-                pieces.extend(
-                    result_lines(m.outcome(), &m.content)
-                        .into_iter()
-                        .map(Piece::Note),
-                );
+                let lines = result_lines(m.outcome(), &m.content);
+                pieces.extend(lines.into_iter().map(Piece::Note));
+                pieces.extend(m.images.iter().map(picture_line).map(Piece::Note));
             }
             AgentEvent::ApprovalRequested(m) => {
                 if let Some(call) = self.tools.get(&m.tool_call_id) {
                     pieces.push(Piece::Approval {
+                        risk: m.risk(),
                         id: m.approval_id,
+                        agent_id: self.agent_id().to_owned(),
                         call: call.clone(),
                     });
                 }
+            }
+            AgentEvent::ApprovalExpired(m) if self.is_running() => {
+                let note = "▪ nobody answered in time, so it is not run".to_owned();
+                pieces.extend([Piece::Note(note), Piece::Decided { id: m.approval_id }]);
+            }
+            AgentEvent::QuestionAsked(m) if self.tools.contains_key(&m.tool_call_id) => {
+                pieces.push(Piece::Question {
+                    id: m.question_id,
+                    agent_id: self.agent_id().to_owned(),
+                    question: m.question,
+                    choices: m.choices,
+                });
+            }
+            AgentEvent::QuestionAnswered(m) if self.is_running() => {
+                let note = format!("▪ answered: {}", text::short(&m.answer, LINE));
+                pieces.extend([Piece::Note(note), Piece::Decided { id: m.question_id }]);
+            }
+            AgentEvent::TodoSet(m) if self.is_running() => {
+                let lines = m.items.iter().map(todo_line);
+                pieces.extend(lines.map(|line| Piece::Note(format!("  {line}"))));
+            }
+            AgentEvent::Compacted(m) if self.is_ours(&m.turn_id) => {
+                let note = "▪ summed up what was said before, to have room".to_owned();
+                pieces.push(Piece::Note(note));
+            }
+            AgentEvent::PromptWithdrawn(m) if m.prompt_id == self.prompt_id => {
+                self.ended = true;
+                let detail = "the prompt was taken back".to_owned();
+                pieces.push(Piece::Ended {
+                    outcome: Ending::Cancelled,
+                    detail,
+                });
             }
             AgentEvent::ApprovalDecided(m) if self.is_running() => {
                 let word = if m.allowed { "allowed" } else { "denied" };
@@ -217,7 +275,18 @@ impl Turn {
             | AgentEvent::CancelRequested(_)
             | AgentEvent::Created(_)
             | AgentEvent::Renamed(_)
-            | AgentEvent::PromptReceived(_) => {}
+            | AgentEvent::ModelsSet(_)
+            | AgentEvent::RulesSet(_)
+            | AgentEvent::PromptReceived(_)
+            | AgentEvent::PromptWithdrawn(_)
+            | AgentEvent::Branched(_)
+            | AgentEvent::BranchSelected(_)
+            | AgentEvent::Instructed(_)
+            | AgentEvent::Compacted(_)
+            | AgentEvent::ApprovalExpired(_)
+            | AgentEvent::QuestionAsked(_)
+            | AgentEvent::QuestionAnswered(_)
+            | AgentEvent::TodoSet(_) => {}
         }
     }
 
@@ -256,6 +325,17 @@ impl Turn {
         }
     }
 
+    fn agent_id(&self) -> &str {
+        let id = self.agent_stream.split_once('/');
+        id.map_or("", |(_, id)| id)
+    }
+
+    /// The id of the subagent of ours that a stream is of.
+    fn child<'a>(&self, stream: &'a str) -> Option<&'a str> {
+        let rest = stream.strip_prefix(self.agent_stream.as_str())?;
+        rest.starts_with('.').then(|| &stream["agent/".len()..])
+    }
+
     fn is_ours(&self, turn_id: &str) -> bool {
         self.id.as_deref() == Some(turn_id)
     }
@@ -292,11 +372,38 @@ pub fn decode(event: &Event) -> Option<Payload> {
 /// A tool call on a line: the one argument that says most, else all of them.
 pub fn call_line(name: &str, args_json: &str) -> String {
     let args: serde_json::Value = serde_json::from_str(args_json).unwrap_or_default();
-    let argument = ["command", "cmd", "pattern", "path"]
-        .iter()
-        .find_map(|key| args.get(key).and_then(serde_json::Value::as_str))
-        .unwrap_or(args_json);
+    let argument = [
+        "command",
+        "cmd",
+        "pattern",
+        "path",
+        "question",
+        "description",
+        "name",
+    ]
+    .iter()
+    .find_map(|key| args.get(key).and_then(serde_json::Value::as_str))
+    .unwrap_or(args_json);
     text::short(&format!("{name} {argument}"), LINE)
+}
+
+/// An item of a list of things to do.
+pub fn todo_line(item: &agent_todo_set::Item) -> String {
+    use agent_todo_set::item::State;
+    let mark = match item.state() {
+        State::Pending => ' ',
+        State::InProgress => '>',
+        State::Completed => 'x',
+    };
+    format!("[{mark}] {}", text::short(&item.text, LINE))
+}
+
+fn picture_line(image: &Image) -> String {
+    let (width, height) = (image.width_px, image.height_px);
+    format!(
+        "  [picture, {width} x {height}; `cocoonbox agent blob {}`]",
+        image.blob
+    )
 }
 
 /// The first lines of a tool's result.
@@ -337,6 +444,8 @@ fn failure_words(reason: agent_model_failed::Reason) -> &'static str {
         Reason::Garbled => "the model's answer was garbled",
         Reason::AgentRestarted => "the agent was restarted",
         Reason::ServerError => "the model's vendor has an error",
+        Reason::Budget => "waiting for budget",
+        Reason::TooLong => "the conversation is too long for the model",
         Reason::NotConfigured => "no model is configured, or its key was refused",
     }
 }
@@ -350,6 +459,8 @@ pub fn ending_words(outcome: Ending) -> &'static str {
         Ending::Failed => "the turn failed",
         Ending::Refused => "the model refused",
         Ending::StepLimit => "the turn reached its limit of model calls",
+        Ending::Loop => "the model went in circles",
+        Ending::TokenLimit => "the agent's tokens are used up",
         Ending::OutputLimit => "the reply was cut at its output limit",
     }
 }

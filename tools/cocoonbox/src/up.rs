@@ -29,7 +29,7 @@ use crate::{
 pub use process::serve_detached;
 
 /// A first start makes keys and databases; a later one reads the log of many boxes.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// The api lets calls end and closes the log.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// An api that answers has written its pid file, or is just about to.

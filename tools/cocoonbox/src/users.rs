@@ -1,9 +1,9 @@
-//! People and their tokens; what happened to them and what they used.
+//! People and their tokens; and what happened to them.
 
 use cocoonbox_proto::{
     control::v1::{
-        AuditRequest, CreateUserRequest, IssueTokenRequest, IssuedToken, ListTokensRequest,
-        ListUsersRequest, RevokeTokenRequest, UsageRequest, User, WhoAmIRequest,
+        AuditRequest, CreateUserRequest, DeleteUserRequest, IssueTokenRequest, IssuedToken,
+        ListTokensRequest, ListUsersRequest, RevokeTokenRequest, User, WhoAmIRequest,
     },
     json,
 };
@@ -123,6 +123,7 @@ pub async fn user(ctx: &mut Context, command: cli::User) -> Result<Exit, Failure
             let issued = client.users().create(request(call)).await?.into_inner();
             issued_once(ctx, &issued)?;
         }
+        cli::User::Delete { name, yes, force } => delete(ctx, &client, &name, yes, force).await?,
         cli::User::List => {
             let answer = repeat(|| {
                 let mut users = client.users();
@@ -145,6 +146,63 @@ pub async fn user(ctx: &mut Context, command: cli::User) -> Result<Exit, Failure
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Deletes a user and waits until it is done.
+async fn delete(
+    ctx: &mut Context,
+    client: &Client,
+    name: &str,
+    yes: bool,
+    force: bool,
+) -> Result<(), Failure> {
+    let me = who(client).await?;
+    let user = if me.name == name || me.id == name {
+        me
+    } else {
+        let list = repeat(|| {
+            let mut users = client.users();
+            async move { users.list(request(ListUsersRequest {})).await }
+        })
+        .await?;
+        let mut found = list.users.into_iter();
+        let found = found.find(|user| user.name == name || user.id == name);
+        found.ok_or_else(|| {
+            let mut failure = Failure::new(Exit::NotFound, format!("there is no user `{name}`"));
+            failure.reason = Some("NO_SUCH_USER".to_owned());
+            failure
+        })?
+    };
+    if !yes {
+        if !ctx.out.stdin_is_terminal {
+            return Err(Failure::usage(
+                "deleting needs --yes where nobody can be asked",
+            ));
+        }
+        ctx.out.ask(&format!(
+            "delete {} ({}), their boxes and all that is in them, for ever? [y/N] ",
+            user.name, user.id
+        ));
+        if !prompt::is_yes()? {
+            return Err(Failure::new(Exit::Failure, "nobody was deleted"));
+        }
+    }
+    let call = DeleteUserRequest {
+        user_id: user.id.clone(),
+        confirm_name: user.name.clone(),
+        force,
+    };
+    let answer = client.users().delete(request(call)).await?.into_inner();
+    let line = if answer.deleted {
+        format!("{} is deleted ({})", user.name, user.id)
+    } else {
+        format!(
+            "{} can do nothing any more; still to be deleted: {}",
+            user.name, answer.waiting_for
+        )
+    };
+    let value = json::render_message("cocoonbox.control.v1.DeleteUserResponse", &answer);
+    ctx.out.answer(&value.unwrap_or_default(), line)
 }
 
 pub async fn audit(ctx: &mut Context) -> Result<Exit, Failure> {
@@ -178,51 +236,6 @@ pub async fn audit(ctx: &mut Context) -> Result<Exit, Failure> {
         }
         page_token = page.next_page_token;
     }
-}
-
-pub async fn usage(ctx: &mut Context) -> Result<Exit, Failure> {
-    let client = ctx.client().await?;
-    let answer = repeat(|| {
-        let mut users = client.users();
-        async move { users.usage(request(UsageRequest {})).await }
-    })
-    .await?;
-    let rows: Vec<Vec<String>> = answer
-        .rows
-        .iter()
-        .map(|row| {
-            let counts = [
-                row.calls,
-                row.failed_calls,
-                row.input_tokens,
-                row.output_tokens,
-                row.cache_read_tokens,
-                row.cache_write_tokens,
-            ];
-            let words = [&row.day, &row.box_id, &row.vendor, &row.model];
-            words
-                .into_iter()
-                .cloned()
-                .chain(counts.iter().map(u64::to_string))
-                .collect()
-        })
-        .collect();
-    let head = [
-        "DAY",
-        "BOX",
-        "VENDOR",
-        "MODEL",
-        "CALLS",
-        "FAILED",
-        "INPUT",
-        "OUTPUT",
-        "CACHE READ",
-        "CACHE WRITE",
-    ];
-    let value = json::render_message("cocoonbox.control.v1.UsageResponse", &answer);
-    ctx.out
-        .answer(&value.unwrap_or_default(), text::table(&head, &rows))?;
-    Ok(Exit::Ok)
 }
 
 pub async fn who(client: &Client) -> Result<User, Failure> {

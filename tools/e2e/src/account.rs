@@ -1,9 +1,12 @@
 //! A user with a token, and their clients.
 
 use cocoonbox_proto::{
-    agent::v1::{agents_client::AgentsClient, session_client::SessionClient},
+    agent::v1::{
+        agents_client::AgentsClient, control_client::ControlClient, session_client::SessionClient,
+    },
     control::v1::{
-        CreateUserRequest, IssuedToken, boxes_client::BoxesClient, users_client::UsersClient,
+        CreateUserRequest, IssuedToken, boxes_client::BoxesClient, erasure_client::ErasureClient,
+        users_client::UsersClient,
     },
 };
 use tonic::{
@@ -75,12 +78,20 @@ impl User {
         BoxesClient::new(self.authorised(None))
     }
 
+    pub fn erasure(&self) -> ErasureClient<Authorised> {
+        ErasureClient::new(self.authorised(None))
+    }
+
     pub fn users(&self) -> UsersClient<Authorised> {
         UsersClient::new(self.authorised(None))
     }
 
     pub fn session(&self, box_id: &str) -> SessionClient<Authorised> {
         SessionClient::new(self.authorised(Some(box_id)))
+    }
+
+    pub fn control(&self, box_id: &str) -> ControlClient<Authorised> {
+        ControlClient::new(self.authorised(Some(box_id)))
     }
 
     pub fn agents(&self, box_id: &str) -> AgentsClient<Authorised> {

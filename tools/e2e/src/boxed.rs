@@ -24,6 +24,11 @@ impl TheBox {
     /// Ensures the box `name` of a user and returns it once it runs.
     pub async fn up(installation: &Installation, user: &User, name: &str) -> Self {
         let id = user.ensure(name).await;
+        Self::of(installation, user, id)
+    }
+
+    /// The box with this id, which runs.
+    pub fn of(installation: &Installation, user: &User, id: String) -> Self {
         let disks = installation.data().join("boxes").join(&id);
         Self {
             user: user.clone(),

@@ -25,6 +25,13 @@ impl History {
     /// Reads and verifies all logs in a data folder, also while the api runs.
     pub async fn verified(data: &Path) -> Self {
         let store = open(data);
+        let history = Self::of(&store).await;
+        store.close().await;
+        history
+    }
+
+    /// Reads and verifies all logs of a store.
+    pub async fn of(store: &dyn Store) -> Self {
         let mut logs = HashMap::new();
         for info in store.logs() {
             let mut verifier = Verifier::after(0, ChainHash::genesis(info.id, None));
@@ -43,7 +50,6 @@ impl History {
             }
             logs.insert(info.id, Log { info, events });
         }
-        store.close().await;
         let history = Self { logs };
         history.check_streams();
         history
@@ -112,11 +118,16 @@ pub fn payload(event: &Recorded) -> Option<Payload> {
 /// Folds every view again and panics where one differs from the live one. The api must not run.
 pub async fn check_views(data: &Path) {
     let store = open(data);
-    let views = Views::open(&data.join("views.db")).expect("the views can be opened");
-    let report = rebuild_and_compare(&store, &views)
+    check_views_of(&store, data).await;
+    store.close().await;
+}
+
+/// As [`check_views`], for logs that are elsewhere.
+pub async fn check_views_of(store: &dyn Store, data: &Path) {
+    let views = Views::open_read_only(&data.join("views.db")).expect("the views can be opened");
+    let report = rebuild_and_compare(store, &views)
         .await
         .expect("the views can be compared");
-    store.close().await;
     assert!(
         report.is_equal(),
         "views differ from their logs: {:#?}",

@@ -52,7 +52,7 @@ pub struct Installation {
     folder: Option<tempfile::TempDir>,
     data: PathBuf,
     port: u16,
-    env: Vec<(String, String)>,
+    env: Mutex<Vec<(String, String)>>,
     errors_expected: Vec<&'static str>,
     process: Mutex<Option<Child>>,
     users: Mutex<Vec<User>>,
@@ -119,7 +119,7 @@ impl Setup {
             folder: Some(folder),
             data,
             port: free_port(),
-            env,
+            env: Mutex::new(env),
             errors_expected: self.errors_expected,
             process: Mutex::new(None),
             users: Mutex::new(Vec::new()),
@@ -139,6 +139,17 @@ impl Installation {
 
     pub fn data(&self) -> &Path {
         &self.data
+    }
+
+    /// What its api has in its environment.
+    pub fn env(&self) -> Vec<(String, String)> {
+        self.env.lock().expect("not poisoned").clone()
+    }
+
+    /// Gives it something else in its environment at the next start.
+    pub fn set_env(&self, name: &str, value: &str) {
+        let mut env = self.env.lock().expect("not poisoned");
+        env.push((name.to_owned(), value.to_owned()));
     }
 
     /// Host and port that clients connect to.
@@ -203,99 +214,21 @@ impl Installation {
 
     /// Starts the api if it does not run, and returns once it answers.
     pub async fn restart(&self) {
-        self.spawn();
-        let started = Instant::now();
-        loop {
-            let mut health = HealthClient::new(channel(self.port));
-            if health
-                .check(HealthCheckRequest {
-                    service: String::new(),
-                })
-                .await
-                .is_ok()
-            {
-                return;
+        {
+            let mut process = self.process.lock().expect("not poisoned");
+            if process.is_none() {
+                let child = spawn(&self.data, self.port, &self.log_file(), &self.env());
+                *process = Some(child);
             }
-            let ended = self
-                .process
-                .lock()
-                .expect("not poisoned")
-                .as_mut()
-                .map(Child::try_wait);
-            if let Some(Ok(Some(status))) = ended {
-                panic!(
-                    "the api ended with {status} while it started:\n{}",
-                    self.log_tail()
-                );
-            }
-            assert!(
-                started.elapsed() < GENEROUS,
-                "the api does not answer on {}:\n{}",
-                self.address(),
-                self.log_tail()
-            );
-            tokio::time::sleep(STEP).await;
         }
+        wait_until_up(self.port, &self.process, &self.log_file()).await;
     }
 
     /// Asks the api to end and waits for it; boxes go on running. Panics if it ends badly or not at all.
     pub fn stop(&self) {
-        let Some(mut api) = self.process.lock().expect("not poisoned").take() else {
-            return;
-        };
-        process::signal(i32::try_from(api.id()).expect("a pid fits"), Signal::TERM);
-        let started = Instant::now();
-        while started.elapsed() < GENEROUS {
-            if let Ok(Some(status)) = api.try_wait() {
-                assert!(
-                    status.success(),
-                    "the api ended with {status}:\n{}",
-                    self.log_tail()
-                );
-                return;
-            }
-            std::thread::sleep(STEP);
+        if let Some(api) = self.process.lock().expect("not poisoned").take() {
+            reap(api, &self.log_file());
         }
-        let _gone = api.kill();
-        let _status = api.wait();
-        panic!(
-            "the api did not end within {GENEROUS:?} of SIGTERM:\n{}",
-            self.log_tail()
-        );
-    }
-
-    fn spawn(&self) {
-        let mut process = self.process.lock().expect("not poisoned");
-        if process.is_some() {
-            return;
-        }
-        let programs = Programs::get();
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(self.log_file());
-        let child = Command::new(&programs.api)
-            .arg("serve")
-            .arg("--data-dir")
-            .arg(&self.data)
-            .args(["--listen", &self.address()])
-            .arg("--image")
-            .arg(&programs.image)
-            .arg("--agent")
-            .arg(&programs.agent)
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", "/root")
-            .env("RUST_BACKTRACE", "1")
-            // Errors say where they come from; only a panic needs more.
-            .env("RUST_LIB_BACKTRACE", "0")
-            .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log.expect("the api's log can be opened"))
-            .spawn()
-            .expect("the api can be started");
-        *process = Some(child);
     }
 
     async fn bootstrap(&self) {
@@ -322,9 +255,7 @@ impl Installation {
     }
 
     fn log_tail(&self) -> String {
-        let log = self.api_log();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+        log_tail(&self.log_file())
     }
 
     fn is_running(&self) -> bool {
@@ -398,13 +329,98 @@ impl Drop for Installation {
     }
 }
 
-fn channel(port: u16) -> Channel {
+/// Starts an api on a data folder.
+pub(crate) fn spawn(data: &Path, port: u16, log: &Path, env: &[(String, String)]) -> Child {
+    let programs = Programs::get();
+    let log = File::options().create(true).append(true).open(log);
+    Command::new(&programs.api)
+        .arg("serve")
+        .arg("--data-dir")
+        .arg(data)
+        .args(["--listen", &format!("127.0.0.1:{port}")])
+        .arg("--image")
+        .arg(&programs.image)
+        .arg("--agent")
+        .arg(&programs.agent)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .env("HOME", "/root")
+        .env("RUST_BACKTRACE", "1")
+        // Errors say where they come from; only a panic needs more.
+        .env("RUST_LIB_BACKTRACE", "0")
+        .envs(env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.expect("the api's log can be opened"))
+        .spawn()
+        .expect("the api can be started")
+}
+
+/// Returns once the api at this port answers; panics if it ends before.
+pub(crate) async fn wait_until_up(port: u16, process: &Mutex<Option<Child>>, log: &Path) {
+    let started = Instant::now();
+    loop {
+        let mut health = HealthClient::new(channel(port));
+        let request = HealthCheckRequest {
+            service: String::new(),
+        };
+        if health.check(request).await.is_ok() {
+            return;
+        }
+        let ended = process
+            .lock()
+            .expect("not poisoned")
+            .as_mut()
+            .map(Child::try_wait);
+        if let Some(Ok(Some(status))) = ended {
+            let log = log_tail(log);
+            panic!("the api ended with {status} while it started:\n{log}");
+        }
+        assert!(
+            started.elapsed() < GENEROUS,
+            "the api does not answer on port {port}:\n{}",
+            log_tail(log)
+        );
+        tokio::time::sleep(STEP).await;
+    }
+}
+
+/// Asks an api to end and waits for it. Panics if it ends badly or not at all.
+pub(crate) fn reap(mut api: Child, log: &Path) {
+    process::signal(i32::try_from(api.id()).expect("a pid fits"), Signal::TERM);
+    let started = Instant::now();
+    while started.elapsed() < GENEROUS {
+        if let Ok(Some(status)) = api.try_wait() {
+            assert!(
+                status.success(),
+                "the api ended with {status}:\n{}",
+                log_tail(log)
+            );
+            return;
+        }
+        std::thread::sleep(STEP);
+    }
+    let _gone = api.kill();
+    let _status = api.wait();
+    panic!(
+        "the api did not end within {GENEROUS:?} of SIGTERM:\n{}",
+        log_tail(log)
+    );
+}
+
+fn log_tail(path: &Path) -> String {
+    let log = fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+}
+
+pub(crate) fn channel(port: u16) -> Channel {
     Endpoint::from_shared(format!("http://127.0.0.1:{port}"))
         .expect("a valid address")
         .connect_lazy()
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let mut chance = Chance::drawn();
     loop {
         let span = u64::from(PORTS.end - PORTS.start);

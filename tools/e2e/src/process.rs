@@ -44,6 +44,18 @@ pub fn kill(pid: i32) {
     signal(pid, Signal::KILL);
 }
 
+/// Sends SIGSTOP or SIGCONT.
+pub(crate) fn freeze(pid: i32, is_frozen: bool) {
+    signal(
+        pid,
+        if is_frozen {
+            Signal::STOP
+        } else {
+            Signal::CONT
+        },
+    );
+}
+
 pub(crate) fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _gone = rustix::process::kill_process(pid, signal);

@@ -66,12 +66,25 @@ fn beside_the_test() -> PathBuf {
         .to_owned()
 }
 
+/// Makes sure of an image of this flavor beside the one that the api is given.
+pub fn need_image(flavor: &str) {
+    let image = build(flavor);
+    assert_eq!(
+        image.parent(),
+        Programs::get().image.parent(),
+        "images of all flavors are in one folder"
+    );
+}
+
 fn image() -> PathBuf {
-    if let Some(image) = std::env::var_os("COCOONBOX_IMAGE") {
-        return PathBuf::from(image);
-    }
+    let given = std::env::var_os("COCOONBOX_IMAGE").map(PathBuf::from);
+    given.unwrap_or_else(|| build("core"))
+}
+
+fn build(flavor: &str) -> PathBuf {
     let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../image/build");
     let built = Command::new(&build)
+        .arg(flavor)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()

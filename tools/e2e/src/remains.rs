@@ -154,11 +154,13 @@ pub(crate) fn sweep(base: &Path, prefix: &str) {
             continue;
         }
         let data = entry.path().join("data");
-        let pid = fs::read_to_string(data.join("run/api.pid")).unwrap_or_default();
-        if let Ok(pid) = pid.trim().parse::<i32>()
-            && process::Process::find(pid).is_some_and(|api| api.command.contains(&name))
-        {
-            process::kill(pid);
+        for data in [&data, &entry.path().join("data2")] {
+            let pid = fs::read_to_string(data.join("run/api.pid")).unwrap_or_default();
+            if let Ok(pid) = pid.trim().parse::<i32>()
+                && process::Process::find(pid).is_some_and(|api| api.command.contains(&name))
+            {
+                process::kill(pid);
+            }
         }
         Remains::of(&data).clear();
         let _busy = fs::remove_dir_all(entry.path());

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// For anything that takes seconds at most on an idle machine: this one may be ten times slower.
-pub const GENEROUS: Duration = Duration::from_secs(60);
+pub const GENEROUS: Duration = Duration::from_mins(1);
 /// How often a condition is looked at.
 pub const STEP: Duration = Duration::from_millis(20);
 

@@ -50,6 +50,9 @@ pub(crate) fn frames(reply: &Reply) -> Vec<Frame> {
             Some(json!({"type": "signature_delta", "signature": signature_of(thinking)})),
         );
     }
+    if let Some(vendor) = &reply.vendor_block {
+        block(vendor.clone(), Vec::new(), None);
+    }
     if let Some(text) = prose(reply) {
         let delta = |chunk| json!({"type": "text_delta", "text": chunk});
         block(
@@ -89,6 +92,7 @@ pub(crate) fn whole(reply: &Reply) -> Value {
         let signature = signature_of(thinking);
         content.push(json!({"type": "thinking", "thinking": thinking, "signature": signature}));
     }
+    content.extend(reply.vendor_block.clone());
     content.extend(prose(reply).map(|text| json!({"type": "text", "text": text})));
     content.extend(reply.calls.iter().map(|call| {
         // This shape cannot carry malformed arguments; as a string they still fail every schema.
@@ -116,7 +120,7 @@ pub(crate) fn error(failure: &Failure, request_id: &str) -> Value {
         ),
         504 => ("timeout_error", "Request timed out"),
         529 => ("overloaded_error", "Overloaded"),
-        500..=599 => ("api_error", "Internal server error"),
+        200 | 500..=599 => ("api_error", "Internal server error"),
         _ => ("invalid_request_error", "Invalid request"),
     };
     json!({
@@ -140,6 +144,11 @@ pub(crate) fn garbage() -> Bytes {
         b"event: content_block_delta\n\
           data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_del\n\n",
     )
+}
+
+/// Returns a sign of life.
+pub(crate) fn ping() -> Bytes {
+    frame(&json!({"type": "ping"})).bytes
 }
 
 /// Returns the models list in this vendor's shape.

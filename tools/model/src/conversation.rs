@@ -1,5 +1,7 @@
 //! What a request says, whatever its wire, and the step that it asks for.
 
+use std::collections::HashMap;
+
 use crate::script::{Script, Step};
 
 /// A request, read from either wire.
@@ -13,6 +15,10 @@ pub(crate) struct Conversation {
     pub(crate) include_obfuscation: bool,
     /// The names of the tools that the request offers.
     pub(crate) offered: Vec<String>,
+    /// OpenAI Responses only: the namespace of a tool that is offered in one.
+    pub(crate) namespaces: HashMap<String, String>,
+    /// Pictures that came since the model's last turn.
+    pub(crate) images: usize,
     pub(crate) turns: Vec<Turn>,
 }
 
@@ -77,10 +83,10 @@ impl Conversation {
     pub(crate) fn find(&self, script: &Script) -> (Option<Position>, Step) {
         let prompt = self.prompt().to_lowercase();
         let found = script.conversations.iter().enumerate().find(|(_, block)| {
-            block
-                .when
-                .as_ref()
-                .is_none_or(|when| prompt.contains(&when.to_lowercase()))
+            let when = block.when.as_ref();
+            let model = block.model.as_ref();
+            when.is_none_or(|when| prompt.contains(&when.to_lowercase()))
+                && model.is_none_or(|model| *model == self.model)
         });
         let Some((conversation, block)) = found else {
             return (
@@ -114,6 +120,12 @@ impl Conversation {
         {
             return Some(format!(
                 "The script expected `{expect}` in the last tool result, but this came:\n{last}"
+            ));
+        }
+        if let Some(expected) = step.expect_images.filter(|count| *count != self.images) {
+            return Some(format!(
+                "The script expected {expected} pictures since the last turn, but {} came.",
+                self.images
             ));
         }
         let missing = step
@@ -195,6 +207,8 @@ mod tests {
             include_usage: false,
             include_obfuscation: false,
             offered: vec!["t".to_owned()],
+            namespaces: HashMap::new(),
+            images: 1,
             turns,
         }
     }
@@ -227,6 +241,19 @@ mod tests {
     "#;
 
     #[test]
+    fn a_block_may_be_for_one_model() {
+        let script = r#"
+            [[conversation]]
+            model = "n"
+            step = [{ text = "n" }]
+            [[conversation]]
+            model = "m"
+            step = [{ text = "m" }]
+        "#;
+        assert_eq!(played(script, vec![prompt("hi")]).1, "m");
+    }
+
+    #[test]
     fn the_last_prompt_chooses_the_block_and_replies_choose_the_step() {
         let at = |conversation, step| Some(Position { conversation, step });
         assert_eq!(played(TWO, vec![prompt("hi")]), (at(1, 0), "other".into()));
@@ -257,6 +284,10 @@ mod tests {
         );
         let turns = [vec![prompt("build")], reply(), reply(), reply(), reply()].concat();
         insta::assert_snapshot!(played(TWO, turns).1, @"The script is over: it has 4 steps for this prompt.");
+        insta::assert_snapshot!(
+            played("[[conversation]]\nstep = [{ text = 'a', expect_images = 2 }]", vec![prompt("x")]).1,
+            @"The script expected 2 pictures since the last turn, but 1 came."
+        );
         assert_eq!(
             played("", vec![]).1,
             "The script has no conversation for this prompt."

@@ -12,10 +12,16 @@ const BODIES_MAX: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     Refuse(Failure),
-    Cut,
+    Cut {
+        inside: bool,
+    },
     Report(Failure),
     Garbage,
-    Stall(Duration),
+    Stall {
+        length: Duration,
+        ping: Option<Duration>,
+    },
+    Repeat,
 }
 
 /// An error answer, before a wire gives it its shape.
@@ -26,6 +32,9 @@ pub(crate) struct Failure {
     pub(crate) kind: Option<String>,
     pub(crate) message: Option<String>,
     pub(crate) retry_after: Option<u32>,
+    pub(crate) retry_after_ms: Option<u32>,
+    /// What our gateway would call it.
+    pub(crate) reason: Option<String>,
 }
 
 impl Failure {
@@ -36,6 +45,8 @@ impl Failure {
             kind: None,
             message: None,
             retry_after: None,
+            retry_after_ms: None,
+            reason: None,
         }
     }
 
@@ -69,19 +80,23 @@ pub(crate) fn strike(step: &Step, attempt: u32) -> Option<Strike> {
             kind: fail.kind.clone(),
             message: fail.message.clone(),
             retry_after: fail.retry_after,
+            retry_after_ms: fail.retry_after_ms,
+            reason: fail.reason.clone(),
         };
         (Fault::Refuse(failure), 0, fail.times)
     });
-    let cut = step
-        .cut
-        .as_ref()
-        .map(|cut| (Fault::Cut, cut.after_chunks, cut.times));
+    let cut = step.cut.as_ref().map(|cut| {
+        (
+            Fault::Cut { inside: cut.inside },
+            cut.after_chunks,
+            cut.times,
+        )
+    });
     let report = step.error_event.as_ref().map(|event| {
         let failure = Failure {
-            status: 529,
             kind: event.kind.clone(),
             message: event.message.clone(),
-            retry_after: None,
+            ..Failure::of_status(529)
         };
         (Fault::Report(failure), event.after_chunks, event.times)
     });
@@ -91,13 +106,20 @@ pub(crate) fn strike(step: &Step, attempt: u32) -> Option<Strike> {
         .map(|g| (Fault::Garbage, g.after_chunks, g.times));
     let stall = step.stall.as_ref().map(|stall| {
         (
-            Fault::Stall(Duration::from_millis(stall.ms)),
+            Fault::Stall {
+                length: Duration::from_millis(stall.ms),
+                ping: stall.ping_ms.map(|ms| Duration::from_millis(ms.get())),
+            },
             stall.after_chunks,
             stall.times,
         )
     });
+    let repeat = step
+        .repeat
+        .as_ref()
+        .map(|repeat| (Fault::Repeat, repeat.after_chunks, repeat.times));
     let mut before = 0_u32;
-    [fail, cut, report, garbage, stall]
+    [fail, cut, report, garbage, stall, repeat]
         .into_iter()
         .flatten()
         .find_map(|(fault, after_chunks, times)| {
@@ -161,7 +183,13 @@ mod tests {
             .collect();
         assert_eq!(
             faults,
-            ["429", "429", "Cut after 3", "Stall(5ms) after 0", "none"]
+            [
+                "429",
+                "429",
+                "Cut { inside: false } after 3",
+                "Stall { length: 5ms, ping: None } after 0",
+                "none"
+            ]
         );
     }
 

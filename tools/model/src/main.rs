@@ -1,4 +1,4 @@
-//! `cocoonbox-model`: plays a script to any client of Anthropic Messages or OpenAI Chat Completions.
+//! `cocoonbox-model`: plays a script to any client of Anthropic Messages, OpenAI Chat Completions or Responses.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -10,9 +10,9 @@ use cocoonbox_model::{Script, Server};
 
 /// A scripted model server for tests and offline demos.
 ///
-/// Speaks Anthropic Messages (POST /v1/messages) and OpenAI Chat Completions (POST
-/// /v1/chat/completions), streamed or not, and lists its models (GET /v1/models). It keeps no
-/// conversation: the step to play is found in each request.
+/// Speaks Anthropic Messages (POST /v1/messages), OpenAI Chat Completions (POST
+/// /v1/chat/completions) and OpenAI Responses (POST /v1/responses), streamed or not, and lists its
+/// models (GET /v1/models). It keeps no conversation: the step to play is found in each request.
 ///
 /// Prints `listening on http://HOST:PORT` to standard output once it accepts connections, and a line
 /// per request to standard error.

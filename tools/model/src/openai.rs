@@ -14,7 +14,7 @@ mod request;
 pub(crate) use request::read;
 
 /// Every answer was made on 2026-01-01: equal requests get equal bytes.
-const CREATED: u64 = 1_767_225_600;
+pub(crate) const CREATED: u64 = 1_767_225_600;
 
 const FINGERPRINT: &str = "fp_scripted";
 
@@ -46,6 +46,10 @@ pub(crate) fn frames(reply: &Reply, conversation: &Conversation) -> Vec<Frame> {
     let opening = reply.text.as_ref().map(|_| "");
     let role = json!({"role": "assistant", "content": opening, "refusal": null});
     let mut frames = vec![frame(&chunk(role, None))];
+    if let Some(thinking) = reply.thinking.as_ref().filter(|_| reply.shows_thinking) {
+        let chunks = reply.chunks(thinking).into_iter();
+        frames.extend(chunks.map(|c| content(json!({"reasoning_content": c}))));
+    }
     if let Some(refusal) = &reply.refusal {
         frames.extend(
             reply
@@ -97,6 +101,9 @@ pub(crate) fn whole(reply: &Reply) -> Value {
         "refusal": reply.refusal,
         "annotations": [],
     });
+    if let Some(thinking) = reply.thinking.as_ref().filter(|_| reply.shows_thinking) {
+        message["reasoning_content"] = json!(thinking);
+    }
     if !reply.calls.is_empty() {
         let call = |call: &Call| {
             let function = json!({"name": call.name, "arguments": call.arguments});
@@ -138,7 +145,12 @@ pub(crate) fn error(failure: &Failure) -> Value {
             None,
             "The engine is currently overloaded, please try again later",
         ),
-        500..=599 => (
+        402 => (
+            "insufficient_quota",
+            Some("insufficient_quota"),
+            "Insufficient balance",
+        ),
+        200 | 500..=599 => (
             "server_error",
             None,
             "The server had an error while processing your request",
@@ -166,6 +178,11 @@ pub(crate) fn garbage() -> Bytes {
     Bytes::from_static(
         b"data: {\"id\":\"chatcmpl-\",\"choices\":[{\"index\":0,\"delta\":{\"cont\n\n",
     )
+}
+
+/// Returns a sign of life: a comment, as proxies send.
+pub(crate) fn ping() -> Bytes {
+    Bytes::from_static(b": ping\n\n")
 }
 
 /// Returns the models list in this vendor's shape.

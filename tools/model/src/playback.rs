@@ -30,6 +30,8 @@ pub(crate) enum Act {
 pub(crate) struct FaultFrames {
     pub(crate) report: Bytes,
     pub(crate) garbage: Bytes,
+    /// A sign of life.
+    pub(crate) ping: Bytes,
 }
 
 /// Ends a body early: the server drops the connection instead of closing the stream.
@@ -56,7 +58,7 @@ pub(crate) fn plan(
     for (index, frame) in frames.into_iter().enumerate() {
         let due = pending.take_if(|(after, ..)| *after == sent && index >= first);
         if let Some((_, fault, look)) = due
-            && strike_with(&mut acts, fault, look)
+            && strike_with(&mut acts, fault, look, &frame.bytes)
         {
             return acts;
         }
@@ -71,12 +73,19 @@ pub(crate) fn plan(
     acts
 }
 
-/// Returns whether the fault ends the stream.
-fn strike_with(acts: &mut Vec<Act>, fault: &Fault, look: FaultFrames) -> bool {
+/// Strikes before the event `next`. Returns whether the fault ends the stream.
+fn strike_with(acts: &mut Vec<Act>, fault: &Fault, look: FaultFrames, next: &Bytes) -> bool {
     match fault {
-        Fault::Cut => {
+        Fault::Cut { inside } => {
+            if *inside {
+                acts.push(Act::Send(next.slice(..next.len() / 2)));
+            }
             acts.push(Act::Cut);
             true
+        }
+        Fault::Repeat => {
+            acts.push(Act::Send(next.clone()));
+            false
         }
         Fault::Report(_) => {
             acts.push(Act::Send(look.report));
@@ -86,8 +95,20 @@ fn strike_with(acts: &mut Vec<Act>, fault: &Fault, look: FaultFrames) -> bool {
             acts.push(Act::Send(look.garbage));
             false
         }
-        Fault::Stall(pause) => {
-            acts.push(Act::Pause(*pause));
+        Fault::Stall { length, ping: None } => {
+            acts.push(Act::Pause(*length));
+            false
+        }
+        Fault::Stall {
+            length,
+            ping: Some(every),
+        } => {
+            let mut left = *length;
+            while !left.is_zero() {
+                let pause = left.min(*every);
+                acts.extend([Act::Pause(pause), Act::Send(look.ping.clone())]);
+                left -= pause;
+            }
             false
         }
         // A refused request has no stream to strike.
@@ -142,6 +163,7 @@ mod tests {
         let look = FaultFrames {
             report: "error".into(),
             garbage: "garbage".into(),
+            ping: "ping".into(),
         };
         let strike = Strike {
             fault,
@@ -161,12 +183,20 @@ mod tests {
 
     #[test]
     fn a_fault_strikes_after_its_chunks() {
-        let stall = || Fault::Stall(Duration::from_millis(7));
-        assert_eq!(planned(0, Fault::Cut), "start cut");
-        assert_eq!(planned(1, Fault::Cut), "start a cut");
-        assert_eq!(planned(9, Fault::Cut), "start a b cut");
+        let stall = |ping| Fault::Stall {
+            length: Duration::from_millis(7),
+            ping,
+        };
+        let cut = |inside| Fault::Cut { inside };
+        assert_eq!(planned(0, cut(false)), "start cut");
+        assert_eq!(planned(1, cut(false)), "start a cut");
+        assert_eq!(planned(9, cut(false)), "start a b cut");
+        assert_eq!(planned(9, cut(true)), "start a b e cut");
+        assert_eq!(planned(1, Fault::Repeat), "start a b b end stop");
         assert_eq!(planned(1, Fault::Garbage), "start a garbage b end stop");
-        assert_eq!(planned(2, stall()), "start a b 7ms end stop");
+        assert_eq!(planned(2, stall(None)), "start a b 7ms end stop");
+        let pings = stall(Some(Duration::from_millis(4)));
+        assert_eq!(planned(2, pings), "start a b 4ms ping 3ms ping end stop");
     }
 
     #[tokio::test]

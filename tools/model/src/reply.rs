@@ -20,6 +20,9 @@ pub(crate) struct Reply {
     pub(crate) id: String,
     pub(crate) model: String,
     pub(crate) thinking: Option<String>,
+    /// Whether OpenAI chat shows the thinking.
+    pub(crate) shows_thinking: bool,
+    pub(crate) vendor_block: Option<Value>,
     pub(crate) text: Option<String>,
     pub(crate) refusal: Option<String>,
     pub(crate) calls: Vec<Call>,
@@ -76,6 +79,8 @@ impl Reply {
             id: seed.id("message"),
             model: conversation.model.clone(),
             thinking: step.thinking.clone(),
+            shows_thinking: script.reasoning_content,
+            vendor_block: step.vendor_block.clone().map(Value::Object),
             text,
             refusal: step.refusal.clone(),
             calls,

@@ -2,7 +2,7 @@
 //!
 //! Every table refuses unknown keys, because a misspelt key would silently change a test.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -28,6 +28,9 @@ pub struct Script {
     /// The pause before each content delta, in milliseconds.
     #[serde(default)]
     pub chunk_delay_ms: u64,
+    /// Thinking is shown in OpenAI chat, too, as servers that are not OpenAI's show it.
+    #[serde(default)]
+    pub reasoning_content: bool,
     /// Tried in order; the first whose `when` matches is played.
     #[serde(default, rename = "conversation")]
     pub conversations: Vec<Block>,
@@ -39,6 +42,8 @@ pub struct Script {
 pub struct Block {
     /// A substring of the last user prompt, in any case. Without it, every prompt matches.
     pub when: Option<String>,
+    /// The model that a request names. Without it, any.
+    pub model: Option<String>,
     /// One step per model turn after the prompt.
     #[serde(default, rename = "step")]
     pub steps: Vec<Step>,
@@ -50,6 +55,9 @@ pub struct Block {
 pub struct Step {
     /// Said before everything else, as a thinking block with a signature.
     pub thinking: Option<String>,
+    /// Sent next as it stands: a block or item of a kind of the vendor's own. OpenAI chat has no place for
+    /// one.
+    pub vendor_block: Option<Map<String, Value>>,
     /// Said next. `{last}` and `{last_exit}` stand for the last tool result and the exit code in it.
     pub text: Option<String>,
     /// Said instead of text: the model declines.
@@ -63,6 +71,8 @@ pub struct Step {
     pub usage: Option<Usage>,
     /// A substring that the last tool result must hold; else the model says so instead of this step.
     pub expect: Option<String>,
+    /// How many pictures must have come since the model's last turn; else the model says so instead.
+    pub expect_images: Option<usize>,
     /// Overrides the script's `chunk_chars`.
     pub chunk_chars: Option<NonZeroUsize>,
     /// Overrides the script's `chunk_delay_ms`.
@@ -82,6 +92,8 @@ pub struct Step {
     pub garbage: Option<Garbage>,
     /// Fifth fault: the stream falls silent for a while.
     pub stall: Option<Stall>,
+    /// Sixth fault: an event comes twice.
+    pub repeat: Option<Repeat>,
 }
 
 /// One tool call.
@@ -118,13 +130,17 @@ pub struct Usage {
     pub cache_write: u64,
 }
 
-/// Answers with an error status instead of a reply.
+/// Answers with an error instead of a reply. The status may be 200: some servers do that.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fail {
     pub status: u16,
     /// Seconds, sent as the `retry-after` header.
     pub retry_after: Option<u32>,
+    /// Sent as the `retry-after-ms` header.
+    pub retry_after_ms: Option<u32>,
+    /// Sent as the `x-cocoonbox-reason` header, as the gateway does with its own answers: `budget`.
+    pub reason: Option<String>,
     /// The vendor's error type. Without it, the one that belongs to the status.
     pub kind: Option<String>,
     pub message: Option<String>,
@@ -138,6 +154,9 @@ pub struct Fail {
 pub struct Cut {
     #[serde(default)]
     pub after_chunks: usize,
+    /// In the middle of the next event, instead of before it.
+    #[serde(default)]
+    pub inside: bool,
     #[serde(default = "once")]
     pub times: u32,
 }
@@ -165,6 +184,16 @@ pub struct Garbage {
     pub times: u32,
 }
 
+/// Sends one event twice after some content deltas and goes on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repeat {
+    #[serde(default)]
+    pub after_chunks: usize,
+    #[serde(default = "once")]
+    pub times: u32,
+}
+
 /// Sends nothing for a while after some content deltas and goes on.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -172,6 +201,8 @@ pub struct Stall {
     #[serde(default)]
     pub after_chunks: usize,
     pub ms: u64,
+    /// With a sign of life after each so many milliseconds.
+    pub ping_ms: Option<NonZeroU64>,
     #[serde(default = "once")]
     pub times: u32,
 }
@@ -227,7 +258,12 @@ impl Script {
             api_key: None,
             chunk_chars: None,
             chunk_delay_ms: 0,
-            conversations: vec![Block { when: None, steps }],
+            reasoning_content: false,
+            conversations: vec![Block {
+                when: None,
+                model: None,
+                steps,
+            }],
         };
         script.check()?;
         Ok(script)
@@ -298,9 +334,9 @@ impl Step {
         if self
             .fail
             .as_ref()
-            .is_some_and(|fail| !(400..=599).contains(&fail.status))
+            .is_some_and(|fail| !matches!(fail.status, 200 | 400..=599))
         {
-            return rule("`fail.status` must be from 400 to 599");
+            return rule("`fail.status` must be 200, or from 400 to 599");
         }
         for (b, branch) in self.branch.iter().enumerate() {
             let place = format!("{place} branch {b}");

@@ -85,6 +85,7 @@ impl Server {
             .route("/v1/models", get(models))
             .route("/v1/messages", post(messages))
             .route("/v1/chat/completions", post(chat_completions))
+            .route("/v1/responses", post(responses))
             .fallback(not_found)
             .with_state(Arc::clone(&shared));
         // Without it, small events wait for the acknowledgement of the one before.
@@ -118,7 +119,7 @@ impl Server {
         format!("http://{}", self.addr)
     }
 
-    /// Returns the latest requests to the two model endpoints, oldest first.
+    /// Returns the latest requests to the model endpoints, oldest first.
     ///
     /// A request is in the list before the client sees the first byte of the answer.
     pub fn requests(&self) -> Vec<Recorded> {
@@ -159,6 +160,10 @@ async fn messages(State(shared): State<Arc<Shared>>, request: Request) -> Respon
 
 async fn chat_completions(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     shared.answer(Wire::OpenAi, request).await
+}
+
+async fn responses(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    shared.answer(Wire::Responses, request).await
 }
 
 async fn not_found(
@@ -232,7 +237,8 @@ impl Shared {
             &Seed::new(&body, attempt),
         );
         if !conversation.stream {
-            return self.whole(wire, request_id, &reply, strike.as_ref());
+            let whole = wire.whole(&reply, &conversation);
+            return self.whole(wire, request_id, &whole, strike.as_ref());
         }
         let look = strike
             .as_ref()
@@ -252,16 +258,18 @@ impl Shared {
         &self,
         wire: Wire,
         request_id: &str,
-        reply: &Reply,
+        reply: &Value,
         strike: Option<&Strike>,
     ) -> Result<Response, Failure> {
-        let body = bytes::Bytes::from(wire.whole(reply).to_string());
+        let body = bytes::Bytes::from(reply.to_string());
         let half = body.slice(..body.len() / 2);
         let body = match strike.map(|strike| &strike.fault) {
-            None | Some(Fault::Refuse(_)) => Body::from(body),
+            None | Some(Fault::Refuse(_) | Fault::Repeat) => Body::from(body),
             Some(Fault::Garbage) => Body::from(half),
-            Some(Fault::Cut) => self.body(vec![Act::Send(half), Act::Cut]),
-            Some(Fault::Stall(pause)) => self.body(vec![Act::Pause(*pause), Act::Send(body)]),
+            Some(Fault::Cut { .. }) => self.body(vec![Act::Send(half), Act::Cut]),
+            Some(Fault::Stall { length, .. }) => {
+                self.body(vec![Act::Pause(*length), Act::Send(body)])
+            }
             Some(Fault::Report(failure)) => {
                 return Err(Failure {
                     status: wire.overload_status(),
@@ -284,10 +292,16 @@ impl Shared {
 fn refuse(wire: Wire, request_id: &str, failure: &Failure) -> Response {
     let body = wire.error(failure, request_id);
     let mut response = answer_json(wire, request_id, failure.status, &body);
+    let headers = response.headers_mut();
     if let Some(seconds) = failure.retry_after {
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if let Some(ms) = failure.retry_after_ms {
+        headers.insert("retry-after-ms", HeaderValue::from(ms));
+    }
+    let reason = failure.reason.as_deref().map(HeaderValue::from_str);
+    if let Some(Ok(reason)) = reason {
+        headers.insert("x-cocoonbox-reason", reason);
     }
     response
 }
@@ -310,8 +324,8 @@ fn answer(
     body: Body,
 ) -> Response {
     let mut response = Response::new(body);
-    *response.status_mut() =
-        StatusCode::from_u16(status).expect("scripts are held to 400..=599, the rest is constant");
+    *response.status_mut() = StatusCode::from_u16(status)
+        .expect("scripts are held to known statuses, the rest is constant");
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -1,4 +1,4 @@
-//! The two wires behind one face.
+//! The wires behind one face.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
@@ -7,13 +7,15 @@ use crate::conversation::Conversation;
 use crate::fault::{Failure, Fault, Strike};
 use crate::playback::{FaultFrames, Frame};
 use crate::reply::Reply;
-use crate::{anthropic, openai};
+use crate::{anthropic, openai, responses};
 
 /// A vendor's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     Anthropic,
+    /// Chat completions.
     OpenAi,
+    Responses,
 }
 
 impl Wire {
@@ -34,7 +36,7 @@ impl Wire {
         let bearer = || text("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let given = match self {
             Self::Anthropic => text("x-api-key").or_else(bearer),
-            Self::OpenAi => bearer(),
+            Self::OpenAi | Self::Responses => bearer(),
         };
         if api_key.is_some_and(|key| given != Some(key)) {
             return Err(Failure::of_status(401));
@@ -49,6 +51,7 @@ impl Wire {
         match self {
             Self::Anthropic => anthropic::read(body),
             Self::OpenAi => openai::read(body),
+            Self::Responses => responses::read(body),
         }
     }
 
@@ -56,20 +59,22 @@ impl Wire {
         match self {
             Self::Anthropic => anthropic::frames(reply),
             Self::OpenAi => openai::frames(reply, conversation),
+            Self::Responses => responses::frames(reply, conversation),
         }
     }
 
-    pub(crate) fn whole(self, reply: &Reply) -> Value {
+    pub(crate) fn whole(self, reply: &Reply, conversation: &Conversation) -> Value {
         match self {
             Self::Anthropic => anthropic::whole(reply),
             Self::OpenAi => openai::whole(reply),
+            Self::Responses => responses::whole(reply, conversation),
         }
     }
 
     pub(crate) fn error(self, failure: &Failure, request_id: &str) -> Value {
         match self {
             Self::Anthropic => anthropic::error(failure, request_id),
-            Self::OpenAi => openai::error(failure),
+            Self::OpenAi | Self::Responses => openai::error(failure),
         }
     }
 
@@ -78,16 +83,27 @@ impl Wire {
         let overloaded = Failure::of_status(529);
         let failure = match &strike.fault {
             Fault::Report(failure) => failure,
-            Fault::Refuse(_) | Fault::Cut | Fault::Garbage | Fault::Stall(_) => &overloaded,
+            Fault::Refuse(_)
+            | Fault::Cut { .. }
+            | Fault::Garbage
+            | Fault::Stall { .. }
+            | Fault::Repeat => &overloaded,
         };
         match self {
             Self::Anthropic => FaultFrames {
                 report: anthropic::error_event(failure, request_id),
                 garbage: anthropic::garbage(),
+                ping: anthropic::ping(),
             },
             Self::OpenAi => FaultFrames {
                 report: openai::error_event(failure),
                 garbage: openai::garbage(),
+                ping: openai::ping(),
+            },
+            Self::Responses => FaultFrames {
+                report: responses::error_event(failure),
+                garbage: responses::garbage(),
+                ping: openai::ping(),
             },
         }
     }
@@ -95,7 +111,7 @@ impl Wire {
     pub(crate) fn models(self, names: &[String]) -> Value {
         match self {
             Self::Anthropic => anthropic::models(names),
-            Self::OpenAi => openai::models(names),
+            Self::OpenAi | Self::Responses => openai::models(names),
         }
     }
 
@@ -111,7 +127,7 @@ impl Wire {
                     HeaderValue::from_static("00000000-0000-4000-8000-000000000000"),
                 ),
             ],
-            Self::OpenAi => vec![
+            Self::OpenAi | Self::Responses => vec![
                 (HeaderName::from_static("x-request-id"), id),
                 (
                     HeaderName::from_static("openai-organization"),
@@ -133,7 +149,7 @@ impl Wire {
     pub(crate) fn overload_status(self) -> u16 {
         match self {
             Self::Anthropic => 529,
-            Self::OpenAi => 503,
+            Self::OpenAi | Self::Responses => 503,
         }
     }
 }

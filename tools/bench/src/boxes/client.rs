@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use cocoonbox_proto::{
-    agent::v1::session_client::SessionClient,
+    agent::v1::{control_client::ControlClient, session_client::SessionClient},
     control::v1::{
         BoxRef, EnsureRequest, Flavor, Operation, Phase, WatchRequest, boxes_client::BoxesClient,
         users_client::UsersClient,
@@ -19,7 +19,7 @@ use tonic::{
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// An operation that takes longer is not slow but stuck.
-const OPERATION_TIMEOUT: Duration = Duration::from_secs(120);
+const OPERATION_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Adds what every call carries: who calls, and which box is meant.
 #[derive(Clone)]
@@ -77,13 +77,22 @@ impl Api {
     }
 
     pub(crate) fn session(&self, id: &str) -> anyhow::Result<SessionClient<Wire>> {
+        let caller = self.about(id)?;
+        let channel = self.channel.clone();
+        Ok(SessionClient::with_interceptor(channel, caller))
+    }
+
+    pub(crate) fn control(&self, id: &str) -> anyhow::Result<ControlClient<Wire>> {
+        let caller = self.about(id)?;
+        let channel = self.channel.clone();
+        Ok(ControlClient::with_interceptor(channel, caller))
+    }
+
+    fn about(&self, id: &str) -> anyhow::Result<Caller> {
         let mut caller = self.caller.clone();
         let id = id.parse().context("the box id has odd characters")?;
         caller.metadata.push(("box_id", id));
-        Ok(SessionClient::with_interceptor(
-            self.channel.clone(),
-            caller,
-        ))
+        Ok(caller)
     }
 
     /// Creates or wakes a box and waits until it runs. Returns its id and how long it took. The id is

@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    net::{SocketAddr, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     path::Path,
     process::Command,
 };
@@ -20,54 +20,70 @@ use tonic::transport::{Endpoint, Uri};
 
 use crate::boxes::client::{Caller, Wire};
 
-const AGENT: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7443);
+const AGENT: u16 = 7443;
 
-/// Connects to the agent of a running box.
-pub(crate) async fn session(data: &Path, id: &str) -> anyhow::Result<SessionClient<Wire>> {
-    let identity = data.join(format!("boxes/{id}/run/identity/identity"));
-    let text = std::fs::read_to_string(&identity)
-        .with_context(|| format!("reading `{}`", identity.display()))?;
-    let identity: serde_json::Value = serde_json::from_str(&text).context("the box's identity")?;
-    let wake = identity["wake_id"]
-        .as_str()
-        .context("the identity has no wake id")?;
-    let keys = KeyStore::open_read_only(data).context("opening the keys")?;
-    let signer = Signer::new(&keys.derive("edge signing key"));
-    let credential = signer.sign(id, wake, SystemClock.now_us());
-    let stream = connect(init_pid(data, id)?)?;
-    let mut stream = Some(TokioIo::new(stream));
-    let channel = Endpoint::from_static("http://agent.cocoonbox")
-        .connect_with_connector(tower::service_fn(move |_: Uri| {
-            let stream = stream
-                .take()
-                .ok_or_else(|| std::io::Error::other("connected once"));
-            async move { stream }
-        }))
-        .await
-        .context("the agent does not answer")?;
-    let caller = Caller::with(HEADER, &credential)?;
-    Ok(SessionClient::with_interceptor(channel, caller))
-}
+/// The network of a running box.
+pub(crate) struct Dialled(File);
 
-/// Makes the connection on a thread that enters the box's network and ends there.
-fn connect(pid: u64) -> anyhow::Result<tokio::net::TcpStream> {
-    let namespace = File::open(format!("/proc/{pid}/ns/net")).context("the box's network")?;
-    let dialling = std::thread::spawn(move || -> anyhow::Result<TcpStream> {
-        move_into_link_name_space(
-            std::os::fd::AsFd::as_fd(&namespace),
-            Some(LinkNameSpaceType::Network),
-        )
-        .context("entering the box's network")?;
-        TcpStream::connect(AGENT).context("connecting to the agent")
-    });
-    let Ok(stream) = dialling.join() else {
-        bail!("the dialling thread panicked")
-    };
-    let stream = stream?;
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    Ok(tokio::net::TcpStream::from_std(stream)?)
+impl Dialled {
+    pub(crate) fn of(data: &Path, id: &str) -> anyhow::Result<Self> {
+        let pid = init_pid(data, id)?;
+        let namespace = File::open(format!("/proc/{pid}/ns/net"));
+        Ok(Self(namespace.context("the box's network")?))
+    }
+
+    /// Connects to the box's agent.
+    pub(crate) async fn session(
+        &self,
+        data: &Path,
+        id: &str,
+    ) -> anyhow::Result<SessionClient<Wire>> {
+        let identity = data.join(format!("boxes/{id}/run/identity/identity"));
+        let text = std::fs::read_to_string(&identity)
+            .with_context(|| format!("reading `{}`", identity.display()))?;
+        let identity: serde_json::Value =
+            serde_json::from_str(&text).context("the box's identity")?;
+        let wake = identity["wake_id"]
+            .as_str()
+            .context("the identity has no wake id")?;
+        let keys = KeyStore::open_read_only(data).context("opening the keys")?;
+        let signer = Signer::new(&keys.derive("edge signing key"));
+        let credential = signer.sign(id, wake, SystemClock.now_us());
+        let stream = self.connect(AGENT)?;
+        let mut stream = Some(TokioIo::new(stream));
+        let channel = Endpoint::from_static("http://agent.cocoonbox")
+            .connect_with_connector(tower::service_fn(move |_: Uri| {
+                let stream = stream
+                    .take()
+                    .ok_or_else(|| std::io::Error::other("connected once"));
+                async move { stream }
+            }))
+            .await
+            .context("the agent does not answer")?;
+        let caller = Caller::with(HEADER, &credential)?;
+        Ok(SessionClient::with_interceptor(channel, caller))
+    }
+
+    /// Makes the connection on a thread that enters the box's network and ends there.
+    pub(crate) fn connect(&self, port: u16) -> anyhow::Result<tokio::net::TcpStream> {
+        let namespace = self.0.try_clone()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let dialling = std::thread::spawn(move || -> anyhow::Result<TcpStream> {
+            move_into_link_name_space(
+                std::os::fd::AsFd::as_fd(&namespace),
+                Some(LinkNameSpaceType::Network),
+            )
+            .context("entering the box's network")?;
+            TcpStream::connect(address).with_context(|| format!("connecting to {address}"))
+        });
+        let Ok(stream) = dialling.join() else {
+            bail!("the dialling thread panicked")
+        };
+        let stream = stream?;
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(tokio::net::TcpStream::from_std(stream)?)
+    }
 }
 
 /// Asks the runtime for the process id of the box's init.

@@ -1,8 +1,11 @@
 //! Producers that append one event, wait for the ack, and append the next.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use cocoonbox_events::{AppendError, Store, StreamName};
+use cocoonbox_events::{AppendError, LogId, Store, StreamName};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -12,10 +15,10 @@ use crate::{
 
 /// What came of one round.
 pub(crate) struct Run {
-    events: u64,
-    batches: u64,
-    took: Duration,
-    acks: Samples,
+    pub(crate) events: u64,
+    pub(crate) batches: u64,
+    pub(crate) took: Duration,
+    pub(crate) acks: Samples,
 }
 
 impl Run {
@@ -48,10 +51,23 @@ pub(crate) async fn run(
     // The store rings this bell once for each transaction.
     let bell = measured.store.any_doorbell();
     let before = *bell.borrow();
+    let mut run = produce(measured.store.clone(), measured.log, producers, span).await?;
+    run.batches = bell.borrow().wrapping_sub(before);
+    measured.remove().await;
+    Ok(run)
+}
+
+/// Appends for `span`; the number of batches is the caller's to find out.
+pub(crate) async fn produce(
+    store: Arc<dyn Store>,
+    log: LogId,
+    producers: usize,
+    span: Duration,
+) -> anyhow::Result<Run> {
     let start = Instant::now();
     let mut tasks = JoinSet::new();
     for producer in 0..producers {
-        let (store, log) = (measured.store.clone(), measured.log);
+        let store = store.clone();
         let stream = StreamName::new(format!("exec/{producer}"))?;
         tasks.spawn(async move {
             let mut acks = Samples::default();
@@ -72,13 +88,10 @@ pub(crate) async fn run(
     while let Some(done) = tasks.join_next().await {
         acks.extend(done??);
     }
-    let took = start.elapsed();
-    let batches = bell.borrow().wrapping_sub(before);
-    measured.remove().await;
     Ok(Run {
         events: acks.len() as u64,
-        batches,
-        took,
+        batches: 0,
+        took: start.elapsed(),
         acks,
     })
 }

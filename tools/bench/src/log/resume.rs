@@ -87,7 +87,7 @@ async fn many(
 
         let cpu = host::cpu_used();
         let start = Instant::now();
-        let after = measured.store.resume(&key).await?;
+        let after = measured.store.resume(key.log, &key).await?;
         let mut follower = Follower::new(measured.store.clone(), measured.log, after)?;
         follower.poll().await?;
         all.first.push(start.elapsed());

@@ -41,7 +41,7 @@ pub(crate) struct Measured {
 }
 
 /// One key for all: what is measured is the cipher, not the keeping of keys.
-struct OneKey;
+pub(crate) struct OneKey;
 
 impl Keyring for OneKey {
     fn log_key(&self, log: LogId, _: &str) -> Sealing {
@@ -70,16 +70,7 @@ impl Setting {
             Lying::Sealed => Arc::new(OneKey),
         };
         let store = SqliteStore::open(&path, keys, Arc::new(SystemClock), Arc::new(SystemIds))?;
-        let log = LogId(Uuid::now_v7());
-        let kind = LogKind::Account;
-        store
-            .open(NewLog {
-                id: log,
-                kind,
-                owner: "bench".to_owned(),
-                parent: None,
-            })
-            .await?;
+        let log = store.open(new_log()).await?.log;
         Ok(Measured {
             store: Arc::new(store),
             log,
@@ -90,16 +81,36 @@ impl Setting {
     /// Makes a store with a log of `events` events, written 256 at a time.
     pub(crate) async fn filled(&self, lying: Lying, events: u64) -> anyhow::Result<Measured> {
         let measured = self.store(lying).await?;
-        let mut left = events;
-        while left > 0 {
-            let count = left.min(cocoonbox_events::limits::APPEND_EVENTS_MAX as u64);
-            let batch = (0..count)
-                .map(|index| event(left - index))
-                .collect::<Result<_, _>>()?;
-            measured.store.append(measured.log, append(batch)).await?;
-            left -= count;
-        }
+        fill(&*measured.store, measured.log, events).await?;
         Ok(measured)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// Writes `events` events, 256 at a time.
+pub(crate) async fn fill(store: &dyn Store, log: LogId, events: u64) -> anyhow::Result<()> {
+    let mut left = events;
+    while left > 0 {
+        let count = left.min(cocoonbox_events::limits::APPEND_EVENTS_MAX as u64);
+        let batch = (0..count)
+            .map(|index| event(left - index))
+            .collect::<Result<_, _>>()?;
+        store.append(log, append(batch)).await?;
+        left -= count;
+    }
+    Ok(())
+}
+
+/// A log to be opened in a store.
+pub(crate) fn new_log() -> NewLog {
+    NewLog {
+        id: LogId(Uuid::now_v7()),
+        kind: LogKind::Account,
+        owner: "bench".to_owned(),
+        parent: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{Args, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 /// Start an api on this host and log in
 ///
@@ -10,7 +10,8 @@ use clap::{Args, ValueHint};
 /// makes the first admin and keeps the token. Safe to run again at any time.
 ///
 /// The program is looked for beside this one and in PATH. Its output goes to `run/api.log` in the data
-/// directory. Model keys reach it by its environment or its configuration file.
+/// directory. Model keys reach it by its environment or its configuration file, and so does the store of
+/// the logs: the data directory, or a PostgreSQL database (COCOONBOX_STORE, or `store` in cocoonbox.toml).
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -46,15 +47,29 @@ pub struct ServeDetached {
 Examples:
   cocoonbox ensure
   cocoonbox ensure experiments
+  cocoonbox ensure --image desktop office
   cocoonbox ensure --no-wait --json | jq -r .operation_id")]
 pub struct Ensure {
     /// Name of the box
     #[arg(value_name = "NAME", env = "COCOONBOX_BOX", default_value = "main")]
     pub name: String,
 
+    /// What is in a box that is made: no desktop, a bare one with a browser, the whole one [default: that of
+    /// the image that `up` was given]
+    #[arg(long)]
+    pub image: Option<Image>,
+
     /// Answer at once; the box goes on starting
     #[arg(long)]
     pub no_wait: bool,
+}
+
+/// The flavors of images that `image/build` makes.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Image {
+    Core,
+    Light,
+    Desktop,
 }
 
 /// Put a box to sleep
@@ -71,6 +86,38 @@ pub struct Hibernate {
     pub name: String,
 
     /// Answer at once
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+/// Make a box out of one that sleeps
+///
+/// The new box has the files and the history of the other, which is left as it is. Answers when the new box
+/// runs.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  cocoonbox hibernate && cocoonbox fork experiment
+  cocoonbox fork --box main experiment --json | jq -r .id")]
+pub struct Fork {
+    /// Name of the new box
+    #[arg(value_name = "NAME")]
+    pub name: String,
+
+    /// The box to fork, by name or id
+    #[arg(
+        long = "box",
+        value_name = "BOX",
+        env = "COCOONBOX_BOX",
+        default_value = "main"
+    )]
+    pub source: String,
+
+    /// The moment to fork at, as an offset key of the box; only the present can be
+    #[arg(long, value_name = "KEY", default_value = "")]
+    pub at: String,
+
+    /// Answer at once; the box goes on starting
     #[arg(long)]
     pub no_wait: bool,
 }
@@ -95,4 +142,43 @@ pub struct Delete {
     /// Answer at once
     #[arg(long)]
     pub no_wait: bool,
+}
+
+/// Show a box, and choose its models
+#[derive(Clone, Debug, Subcommand)]
+pub enum OneBox {
+    /// Show a box and which models its agents use
+    ///
+    /// Never wakes it.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox box show\n  cocoonbox box show experiments --json | jq .models_in_use.main"
+    )]
+    Show(Named),
+    Models(SetModels),
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct Named {
+    /// Name or id of the box
+    #[arg(value_name = "NAME", env = "COCOONBOX_BOX", default_value = "main")]
+    pub name: String,
+}
+
+/// Choose which models a box's agents use
+///
+/// They count for agents that have none of their own (`cocoonbox agent configure`); a role that is not set here is
+/// the installation's. What is not named stays as it is. Models are written as for `agent configure`. A running box
+/// hears of it at once, an agent uses it from its next prompt on. Without options it shows what is set.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  cocoonbox box models --main anthropic:big-1,images,context=200000
+  cocoonbox box models experiments --main openai:small-1 --fallback anthropic:big-1
+  cocoonbox box models --main -                       back to the installation's")]
+pub struct SetModels {
+    #[command(flatten)]
+    pub target: Named,
+
+    #[command(flatten)]
+    pub models: super::agent::Models,
 }

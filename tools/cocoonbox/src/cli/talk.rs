@@ -1,8 +1,8 @@
 //! Arguments about what goes on in a box.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueHint};
 
 use super::BoxOption;
 use crate::text;
@@ -26,17 +26,29 @@ pub struct OneAgent {
 /// Options stand before the prompt.
 ///
 /// Ctrl-C asks the agent to stop and waits for it; a second Ctrl-C leaves at once, and the agent works
-/// on or stops by itself. A tool call that needs an approval is asked about at a terminal.
+/// on or stops by itself. At a terminal, a tool call that needs an approval is asked about (`y` allows it
+/// once, `a` for the conversation, anything else refuses it and is told to the agent), and so is what the
+/// agent itself asks.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
   cocoonbox send fix the failing test in /workspace/app
   cocoonbox send - < prompt.md > answer.md
+  cocoonbox send --steer leave the tests alone
+  cocoonbox send --image screen.png what is wrong here
   cocoonbox send --agent reviewer --box experiments look at the last commit
   cocoonbox send --no-follow --json run the nightly job | jq -r .offset_key")]
 pub struct Send {
     #[command(flatten)]
     pub to: OneAgent,
+
+    /// Tell the turn under way, at its next model call, instead of waiting for its end
+    #[arg(long)]
+    pub steer: bool,
+
+    /// Show this picture with it: PNG, JPEG, GIF or WebP, at most 4 MiB; may be given again
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub image: Vec<PathBuf>,
 
     /// Only hand it over; print the key to follow from
     #[arg(long)]
@@ -51,92 +63,6 @@ pub struct Send {
     pub prompt: Vec<String>,
 }
 
-/// Answer a tool call that waits for a person
-#[derive(Args, Clone, Debug)]
-#[command(after_long_help = "\
-Examples:
-  cocoonbox respond --approval 0198c0ffee --allow
-  cocoonbox respond --approval 0198c0ffee --deny --comment 'not on a Friday'")]
-pub struct Respond {
-    #[command(flatten)]
-    pub to: OneAgent,
-
-    /// Its id, as `send` and `events` show it
-    #[arg(long, value_name = "ID")]
-    pub approval: String,
-
-    /// Let it happen, once
-    #[arg(long, required_unless_present = "deny", conflicts_with = "deny")]
-    pub allow: bool,
-
-    /// Refuse it; the agent is told
-    #[arg(long)]
-    pub deny: bool,
-
-    /// A word to the agent
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub comment: String,
-}
-
-/// List the agents of a box, or make one
-///
-/// Works while the box sleeps.
-#[derive(Args, Clone, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
-#[command(after_long_help = "\
-Examples:
-  cocoonbox agents
-  cocoonbox agents create reviewer --ask")]
-pub struct Agents {
-    #[command(subcommand)]
-    pub command: Option<AgentsCommand>,
-
-    #[command(flatten)]
-    pub target: BoxOption,
-}
-
-#[derive(Clone, Debug, Subcommand)]
-pub enum AgentsCommand {
-    /// List the agents of a box
-    List(BoxOption),
-    /// Make an agent
-    ///
-    /// Needs a running box. Without --model it uses the installation's default.
-    #[command(
-        after_long_help = "Examples:\n  cocoonbox agents create reviewer --ask\n  cocoonbox agents create fast --wire openai --model small-1"
-    )]
-    Create {
-        #[command(flatten)]
-        target: BoxOption,
-        /// What to call it
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// The model, as its vendor calls it
-        #[arg(long, value_name = "MODEL", requires = "wire")]
-        model: Option<String>,
-        /// The wire that the model is spoken to in
-        #[arg(long, value_name = "WIRE", requires = "model")]
-        wire: Option<Wire>,
-        /// Most tokens of one reply; 0 = the installation's default
-        #[arg(long, value_name = "COUNT", default_value_t = 0, requires = "model")]
-        output_tokens_max: u32,
-        /// Ask a person before every tool call that changes something
-        #[arg(long)]
-        ask: bool,
-        /// Model calls allowed in one turn; 0 = 100
-        #[arg(long, value_name = "COUNT", default_value_t = 0)]
-        steps_max: u32,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Wire {
-    /// POST /v1/messages
-    Anthropic,
-    /// POST /v1/chat/completions
-    Openai,
-}
-
 /// Run a command in a box
 ///
 /// The command runs in /workspace as the box's user. Its output comes to ours, and its exit code
@@ -147,6 +73,9 @@ pub enum Wire {
 /// printed meanwhile is shown once we are back; what is not in the log is named on standard error.
 /// With --pipe the bytes go raw both ways and are not logged, and the command ends with the connection.
 ///
+/// With --tty it runs at a terminal, as a shell or an editor wants to: every key goes to it, Ctrl-C too.
+/// Ctrl-] leaves, and the command goes on; `attach --tty` comes back.
+///
 /// Ctrl-C interrupts the command; a second one leaves. A stream that ends without the command's end is
 /// exit code 6, never success.
 #[derive(Args, Clone, Debug)]
@@ -156,13 +85,14 @@ Examples:
   cocoonbox exec --timeout 30s --cwd /workspace/app -- make test
   cocoonbox exec -- bash -c 'for i in $(seq 300); do echo $i; sleep 1; done'
   tar c src | cocoonbox exec --pipe -- tar x -C /workspace
+  cocoonbox exec -t -- bash
   cocoonbox exec --detach -- make world")]
 pub struct Exec {
     #[command(flatten)]
     pub target: BoxOption,
 
     /// End it, and everything it started, after this long
-    #[arg(long, short, value_name = "TIME", value_parser = text::duration)]
+    #[arg(long, value_name = "TIME", value_parser = text::duration)]
     pub timeout: Option<Duration>,
 
     /// Directory to run it in [default: /workspace]
@@ -176,6 +106,10 @@ pub struct Exec {
     /// Pass standard input, and log no bytes
     #[arg(long, conflicts_with = "detach")]
     pub pipe: bool,
+
+    /// Run it at a terminal: ours, as long as we are there
+    #[arg(long, short = 't', conflicts_with_all = ["pipe", "detach"])]
+    pub tty: bool,
 
     /// Only start it; print its id and the key to attach from
     #[arg(long)]
@@ -199,6 +133,7 @@ pub struct Exec {
 #[command(after_long_help = "\
 Examples:
   cocoonbox attach 7b0c5d
+  cocoonbox attach -t term-5d41402abc4b2a76-1
   cocoonbox attach 7b0c5d --from 0198….0000000000000042.a1b2c3d4")]
 pub struct Attach {
     #[command(flatten)]
@@ -212,6 +147,10 @@ pub struct Attach {
         hide_default_value = true
     )]
     pub from: String,
+
+    /// Sit down at the terminal that it runs at, whoever opened it; Ctrl-] leaves
+    #[arg(long, short = 't', conflicts_with = "from")]
+    pub tty: bool,
 
     /// Its id, as `exec --detach` and `events` show it
     #[arg(value_name = "EXEC_ID")]

@@ -59,6 +59,27 @@ pub enum User {
         #[arg(long, value_name = "TEXT", default_value = "first token")]
         label: String,
     },
+    /// Delete a user for ever
+    ///
+    /// Yourself, or anybody as an admin. Their tokens end at once, their boxes go with everything in them,
+    /// and then their key is destroyed: nothing of theirs can be read again, in the logs, in sealed
+    /// backups, or anywhere else that we have a hand on. That something happened stays: times, kinds,
+    /// ids and hashes, so that every log still verifies. Copies that others have made are not reached.
+    /// The name is free again. Asks first, unless told --yes.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox user delete ann\n  cocoonbox user delete ann --yes"
+    )]
+    Delete {
+        /// Their name, or their id
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+        /// Delete even the last admin
+        #[arg(long)]
+        force: bool,
+    },
     /// List all users
     #[command(after_long_help = "Examples:\n  cocoonbox user list")]
     List,

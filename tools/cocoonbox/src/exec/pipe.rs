@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Request;
 
-use super::{Session, end, interrupt, output::Piece, show};
+use super::{Session, end, interrupt, show_frame};
 use crate::{exit::Exit, failure::Failure, interrupt::Interrupts, output::Out};
 
 /// Under the contract's 64 KiB a frame.
@@ -61,13 +61,7 @@ pub(super) async fn run(
         };
         match frame.frame {
             Some(Frame::Started(id)) => exec_id = id,
-            Some(Frame::Output(output)) => {
-                let source = output.source();
-                if output.skipped_bytes > 0 {
-                    show(out, "", Piece::Missing(source, output.skipped_bytes))?;
-                }
-                show(out, "", Piece::Bytes(source, output.data))?;
-            }
+            Some(Frame::Output(output)) => show_frame(out, output)?,
             Some(Frame::Exited(exited)) => {
                 drop(sender);
                 return end(out, "", &exited);

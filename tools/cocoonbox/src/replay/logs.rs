@@ -1,40 +1,79 @@
-//! The logs of a data directory, by the names that people have for them.
+//! The logs of a source, by the names that people have for them.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+mod names;
 
-use cocoonbox_events::{
-    BoxEvent, DirectoryEvent, KeyStore, LogId, LogInfo, LogKind, OffsetKey, Payload, SqliteStore,
-    Store,
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
 };
-use cocoonbox_replay::pages::Pages;
 
-use super::failed;
-use crate::{exit::Exit, failure::Failure};
+use cocoonbox_events::{LogId, LogInfo, LogKind, Store, StreamName};
+use cocoonbox_replay::{Origin, Source, SourceError, position_at};
 
-/// The store of a data directory, for reading.
+use super::{
+    failed,
+    when::{Calendar, Moment},
+};
+use crate::{cli::replay::Place, context::Context, exit::Exit, failure::Failure};
+
+/// An address and a line break; longer files are something else.
+const ADDRESS_BYTES_MAX: u64 = 4 * 1024;
+
+/// A store, for reading.
 pub(super) struct Logs {
     pub(super) store: Arc<dyn Store>,
+    pub(super) origin: Origin,
+    /// Rows of views that belong to the logs.
+    pub(super) views: Option<PathBuf>,
+    pub(super) can_grow: bool,
+    pub(super) redacted: bool,
     /// Names by log: `account:ann`, `box:main`.
     names: BTreeMap<LogId, Vec<String>>,
 }
 
 impl Logs {
-    pub(super) async fn open(data: &Path) -> Result<Self, Failure> {
-        let path = data.join("log.db");
-        if !path.exists() {
-            return Err(Failure::new(
-                Exit::NotFound,
-                format!("there is no log in `{}`", data.display()),
-            )
-            .advise("--data-dir or COCOONBOX_DATA_DIR names the data directory of an api"));
+    /// Opens what the command line names, else what the environment does, else the data directory.
+    pub(super) async fn open(ctx: &Context, place: &Place) -> Result<Self, Failure> {
+        let key_dir = place.key_dir.as_deref();
+        let source = match &place.from {
+            Some(path) => open_path(ctx, path, key_dir).await?,
+            None => open_own(ctx, key_dir).await?,
+        };
+        Self::read(source).await
+    }
+
+    /// Opens another source to compare with.
+    pub(super) async fn open_other(
+        ctx: &Context,
+        path: &Path,
+        key_dir: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        Self::read(open_path(ctx, path, key_dir).await?).await
+    }
+
+    async fn read(source: Source) -> Result<Self, Failure> {
+        let names = names::read(&source.store).await?;
+        Ok(Self {
+            views: source.views(),
+            can_grow: source.can_grow(),
+            store: source.store,
+            origin: source.origin,
+            redacted: source.redacted,
+            names,
+        })
+    }
+
+    /// Says what an answer cannot have in it.
+    pub(super) fn warn(&self, ctx: &mut Context) {
+        if self.redacted {
+            let origin = &self.origin;
+            ctx.out.note(format!(
+                "{origin} is redacted: every payload reads as erased"
+            ));
         }
-        let keys = KeyStore::open_read_only(data)
-            .map_err(|error| Failure::local("opening the keys", &error))?;
-        let store = SqliteStore::open_read_only(&path, Arc::new(keys))
-            .map_err(|error| Failure::local("opening the log", &error))?;
-        let store: Arc<dyn Store> = Arc::new(store);
-        let names = names(&store).await?;
-        Ok(Self { store, names })
     }
 
     /// The logs that a `--log` means, all if there is none.
@@ -51,7 +90,9 @@ impl Logs {
     pub(super) fn find(&self, name: &str) -> Result<LogId, Failure> {
         let logs = self.store.logs();
         if name == "system"
-            && let Some(log) = logs.iter().find(|log| log.kind == LogKind::System)
+            && let Some(log) = logs
+                .iter()
+                .find(|log| log.kind == LogKind::System && log.moved_to.is_none())
         {
             return Ok(log.id);
         }
@@ -88,29 +129,91 @@ impl Logs {
 
     /// What a log is called; its id if nothing better is known.
     pub(super) fn name(&self, log: LogId) -> String {
-        let system = |info: &LogInfo| info.id == log && info.kind == LogKind::System;
         match self.names.get(&log).and_then(|names| names.first()) {
             Some(name) => name.clone(),
-            None if self.store.logs().iter().any(system) => "system".to_owned(),
+            None if self.is_system(log) => "system".to_owned(),
             None => log.to_string(),
         }
     }
 
-    /// Reads a position: an offset key of this log, checked, or a number.
-    pub(super) async fn position(&self, log: LogId, text: &str) -> Result<u64, Failure> {
-        if let Ok(pos) = text.parse() {
-            return Ok(pos);
+    /// The user ids that a name means: the name itself, and whose account has it.
+    pub(super) fn owners(&self, user: &str) -> Vec<String> {
+        let account = format!("account:{user}");
+        let mut owners = vec![user.to_owned()];
+        for log in self.store.logs() {
+            let is_theirs = log.kind == LogKind::Account
+                && self
+                    .names
+                    .get(&log.id)
+                    .is_some_and(|names| names.contains(&account));
+            if is_theirs {
+                owners.push(log.owner);
+            }
         }
-        let key: OffsetKey = text.parse().map_err(|_| {
-            Failure::usage(format!("`{text}` is neither a position nor an offset key"))
-        })?;
-        if key.log != log {
-            return Err(Failure::usage(format!("`{text}` is a key of another log")));
+        owners
+    }
+
+    /// Reads a position in one log: a number, a key of its history, or a time.
+    pub(super) async fn position(
+        &self,
+        ctx: &mut Context,
+        log: LogId,
+        text: &str,
+    ) -> Result<u64, Failure> {
+        let calendar = Calendar::here();
+        let moment = calendar.moment(text)?;
+        if let Moment::Time(at) = moment {
+            calendar.say(&mut ctx.out, "as of", at);
         }
-        self.store
-            .resume(&key)
-            .await
-            .map_err(failed("the offset key"))
+        self.position_of(log, moment).await
+    }
+
+    pub(super) async fn position_of(&self, log: LogId, moment: Moment) -> Result<u64, Failure> {
+        match moment {
+            Moment::Pos(pos) => Ok(pos),
+            Moment::Key(key) => {
+                let resumed = self.store.resume(log, &key).await;
+                resumed.map_err(failed("the offset key"))
+            }
+            Moment::Time(at) => {
+                let found = position_at(&self.store, log, at.as_microsecond()).await;
+                found.map_err(failed("looking for the time"))
+            }
+        }
+    }
+
+    /// The one log that has this stream.
+    pub(super) async fn holder(&self, stream: &StreamName) -> Result<LogId, Failure> {
+        let mut found = Vec::new();
+        for info in self.store.logs() {
+            // A branch has what it inherits; who asks for the stream means where it goes on.
+            if info.moved_to.is_some() {
+                continue;
+            }
+            let page = self.store.read_stream(info.id, stream, 0, 1).await;
+            if !page.map_err(failed("reading"))?.events.is_empty() {
+                found.push(info.id);
+            }
+        }
+        match found.as_slice() {
+            [one] => Ok(*one),
+            [] => Err(
+                Failure::new(Exit::NotFound, format!("no log has a stream `{stream}`"))
+                    .advise("`cocoonbox replay show --limit 20` shows how streams are called"),
+            ),
+            several => {
+                let names: Vec<String> = several.iter().map(|log| self.name(*log)).collect();
+                Err(
+                    Failure::usage(format!("several logs have a stream `{stream}`"))
+                        .advise(format!("name one with --log: {}", names.join(", "))),
+                )
+            }
+        }
+    }
+
+    fn is_system(&self, log: LogId) -> bool {
+        let info = self.store.info(log);
+        info.is_ok_and(|info| info.kind == LogKind::System)
     }
 
     fn all_names(&self) -> String {
@@ -125,31 +228,60 @@ impl Logs {
     }
 }
 
-/// Collects what the system log says of users and the account logs say of boxes.
-async fn names(store: &Arc<dyn Store>) -> Result<BTreeMap<LogId, Vec<String>>, Failure> {
-    let mut names: BTreeMap<LogId, Vec<String>> = BTreeMap::new();
-    let mut add = |log: &[u8], prefix: &str, words: [&str; 2]| {
-        if let Some(log) = LogId::from_slice(log) {
-            let words = words.iter().map(|word| format!("{prefix}:{word}"));
-            names.entry(log).or_default().extend(words);
-        }
-    };
-    for info in store.logs().iter().filter(|log| log.kind != LogKind::Box) {
-        let mut pages = Pages::of_log(store, info.id, 0).map_err(failed("reading the names"))?;
-        // A log that is damaged here still has an id, and `verify` says where it is damaged.
-        while let Ok(Some(events)) = pages.next().await {
-            for event in events {
-                match event.payload() {
-                    Ok(Some(Payload::Directory(DirectoryEvent::UserAdded(user)))) => {
-                        add(&user.account_log, "account", [&user.name, &user.user_id]);
-                    }
-                    Ok(Some(Payload::Box(BoxEvent::Created(one)))) => {
-                        add(&one.box_log, "box", [&one.name, &one.box_id]);
-                    }
-                    _ => {}
-                }
-            }
-        }
+/// Opens what the environment names, else the data directory.
+pub(super) async fn open_own(ctx: &Context, key_dir: Option<&Path>) -> Result<Source, Failure> {
+    match ctx.store_address()? {
+        Some(address) => super::address::open(ctx, address.expose(), key_dir).await,
+        None => open_data(&ctx.data_dir(), key_dir).await,
     }
-    Ok(names)
+}
+
+pub(super) async fn open_data(data: &Path, key_dir: Option<&Path>) -> Result<Source, Failure> {
+    match Source::open(data, key_dir).await {
+        Err(SourceError::Absent { path } | SourceError::NoLog { path }) => Err(Failure::new(
+            Exit::NotFound,
+            format!("there is no log in `{}`", path.display()),
+        )
+        .advise("--data-dir or COCOONBOX_DATA_DIR names the data directory of an api, --from anything else")),
+        other => other.map_err(source_failure),
+    }
+}
+
+async fn open_path(ctx: &Context, path: &Path, key_dir: Option<&Path>) -> Result<Source, Failure> {
+    match Source::open(path, key_dir).await {
+        Err(SourceError::Unknown { path }) => match address_in(&path) {
+            Some(address) => super::address::open(ctx, &address, key_dir).await,
+            None => Err(source_failure(SourceError::Unknown { path })),
+        },
+        other => other.map_err(source_failure),
+    }
+}
+
+/// The address of a database that a file holds, if it holds nothing else.
+fn address_in(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = File::open(path).ok()?;
+    file.take(ADDRESS_BYTES_MAX)
+        .read_to_string(&mut text)
+        .ok()?;
+    let address = text.trim();
+    let is_address = address.starts_with("postgres://") || address.starts_with("postgresql://");
+    (is_address && !address.contains('\n')).then(|| address.to_owned())
+}
+
+fn source_failure(error: SourceError) -> Failure {
+    let failure = Failure::local("opening the logs", &error);
+    match error {
+        SourceError::Absent { .. } | SourceError::NoLog { .. } => Failure {
+            exit: Exit::NotFound,
+            ..failure
+        },
+        SourceError::Unknown { .. } => failure.advise(
+            "it has to be a data directory, a log.db, what `replay export` wrote, or a file with a postgres:// address",
+        ),
+        SourceError::Io { .. }
+        | SourceError::Keys(_)
+        | SourceError::Database(_)
+        | SourceError::Export(_) => failure,
+    }
 }

@@ -3,7 +3,7 @@
 use cocoonbox_events::{EventId, LogId, LogKind, OffsetKey, StreamName};
 use cocoonbox_replay::{Error, Filter, Rerun, Target, rerun, show, why};
 
-use super::{failed, good, logs::Logs, stream_name};
+use super::{failed, good, logs::Logs, stream_name, ticker::Ticker};
 use crate::{context::Context, exit::Exit, failure::Failure};
 
 pub(super) async fn conversations(
@@ -12,6 +12,10 @@ pub(super) async fn conversations(
     log: Option<&str>,
     stream: Option<&str>,
 ) -> Result<Exit, Failure> {
+    if logs.redacted {
+        let message = format!("{} is redacted: nothing can be decided again", logs.origin);
+        return Err(Failure::new(Exit::Failure, message).advise("it needs a whole export"));
+    }
     let mut all_same = true;
     let mut count = 0;
     for info in logs
@@ -37,7 +41,8 @@ pub(super) async fn conversations(
         return Err(Failure::new(
             Exit::NotFound,
             "there is no such conversation in these logs",
-        ));
+        )
+        .advise("`cocoonbox replay show --kind agent.created` shows which there are"));
     }
     Ok(good(all_same))
 }
@@ -57,7 +62,8 @@ async fn agents(logs: &Logs, log: LogId) -> Result<Vec<StreamName>, Failure> {
         kinds: vec!["agent.created".to_owned()],
         ..Filter::default()
     };
-    let mut shown = show(&logs.store, log, filter, 0, usize::MAX).map_err(failed("reading"))?;
+    let shown = show(&logs.store, log, filter, 0, usize::MAX).await;
+    let mut shown = shown.map_err(failed("reading"))?;
     let mut streams = Vec::new();
     while let Some(lines) = shown.next().await.map_err(failed("reading"))? {
         for line in lines {
@@ -73,11 +79,12 @@ pub(super) async fn causes(
     log: Option<&str>,
     event: &str,
 ) -> Result<Exit, Failure> {
+    logs.warn(ctx);
     let target = match (event.parse::<OffsetKey>(), log) {
-        (Ok(key), _) => Target::Pos(key.log, logs.position(key.log, event).await?),
+        (Ok(key), _) => Target::Pos(key.log, logs.position(ctx, key.log, event).await?),
         (Err(_), Some(name)) => {
             let log = logs.find(name)?;
-            Target::Pos(log, logs.position(log, event).await?)
+            Target::Pos(log, logs.position(ctx, log, event).await?)
         }
         (Err(_), None) => Target::Event(event.parse::<EventId>().map_err(|_| {
             Failure::usage(format!(
@@ -86,7 +93,11 @@ pub(super) async fn causes(
             .advise("a position needs --log")
         })?),
     };
-    let found = why(&logs.store, target).await.map_err(failed("why"))?;
-    ctx.out.answer(&found.to_json(), found.text())?;
+    let mut ticker = Ticker::new(&mut ctx.out, "looking for causes");
+    let found = why(&logs.store, target, &mut |events| ticker.see(events)).await;
+    drop(ticker);
+    let found = found.map_err(failed("why"))?;
+    let words = found.text(&|log| logs.name(log));
+    ctx.out.answer(&found.to_json(), words)?;
     Ok(Exit::Ok)
 }

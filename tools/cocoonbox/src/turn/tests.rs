@@ -119,6 +119,7 @@ fn a_turn_reads_like_a_conversation() {
                     tool_call_id: "u1".into(),
                     name: "shell".into(),
                     args_json: args.into(),
+                    ..log::ToolUseBlock::default()
                 }),
             ],
         ),
@@ -126,6 +127,7 @@ fn a_turn_reads_like_a_conversation() {
             approval_id: "ok1".into(),
             tool_call_id: "u1".into(),
             args_hash: Vec::new(),
+            ..log::AgentApprovalRequested::default()
         }),
         AgentEvent::ToolCalled(log::AgentToolCalled {
             turn_id: "t1".into(),
@@ -139,6 +141,7 @@ fn a_turn_reads_like_a_conversation() {
             outcome: Outcome::Error.into(),
             content: "F.\nFAILED\n\nexit 1\nmore\nand more".into(),
             exec_id: String::new(),
+            ..log::AgentToolFinished::default()
         }),
         called("c2"),
         AgentEvent::ModelFailed(log::AgentModelFailed {
@@ -154,7 +157,7 @@ fn a_turn_reads_like_a_conversation() {
     ]);
     insta::assert_snapshot!(show(&events(story)), @r#"
     Running the tests.
-    Approval { id: "ok1", call: "shell python3 -m unittest" }
+    Approval { id: "ok1", agent_id: "a1", call: "shell python3 -m unittest", risk: Unspecified }
     ▸ shell python3 -m unittest
       ✗ failed
       F.

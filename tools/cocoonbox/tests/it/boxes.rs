@@ -1,6 +1,9 @@
 //! Boxes and their operations.
 
-use cocoonbox_proto::control::v1::{Box as OneBox, OperationEvent, Phase, State};
+use cocoonbox_proto::{
+    control::v1::{Box as OneBox, OperationEvent, Phase, State},
+    log::v1::{ModelChoice, ModelRoles, Wire},
+};
 
 use crate::{fake::Fake, program::Program};
 
@@ -70,12 +73,60 @@ async fn boxes_are_a_table_or_json() {
         created_at_ms: 1_700_000_000_123,
         ..OneBox::default()
     });
+    fake.state().boxes[0].notice = "its disk was put back; it goes on from event 12".into();
     let program = Program::new(fake.serve().await);
     insta::assert_snapshot!(program.run(&["boxes"]).await.text(), @"
     NAME         STATE    ID  ISOLATION  CREATED
-    main         RUNNING  b1             -
+    main         RUNNING  b1             -                         its disk was put back; it goes on from event 12
     experiments  FAILED   b2             2023-11-14 22:13:20.123Z  no memory
     ");
+    fake.state().boxes[0].notice.clear();
     insta::assert_snapshot!(program.run(&["--json", "boxes"]).await.text(), @r#"{"boxes":[{"id":"b1","state":"RUNNING","name":"main"},{"id":"b2","state":"FAILED","name":"experiments","failure":"no memory","created_at_ms":1700000000123}]}"#);
     insta::assert_snapshot!(program.run(&["status"]).await.stderr, @"");
+}
+
+#[tokio::test]
+async fn a_box_has_models_of_its_own_or_the_installations() {
+    let fake = Fake::new();
+    let program = Program::new(fake.serve().await);
+    let run = program.run(&["box", "models"]).await;
+    assert_eq!(
+        run.text(),
+        "no models: neither the box nor the installation has any\n"
+    );
+    let words = [
+        "box",
+        "models",
+        "--main",
+        "openai:small-1,images,context=9000",
+    ];
+    let run = program.run(&words).await;
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(
+        run.text(),
+        "main: openai:small-1,images,context=9000 (the box's)\n"
+    );
+    // What is not named stays as it is.
+    let run = program
+        .run(&["box", "models", "--fallback", "anthropic:b"])
+        .await;
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    if let Some(models) = &mut fake.state().boxes[0].models_in_use {
+        models.summarize = Some(ModelChoice {
+            wire: Wire::OpenaiResponses.into(),
+            model: "s".into(),
+            ..ModelChoice::default()
+        });
+    }
+    insta::assert_snapshot!(program.run(&["box", "show"]).await.text(), @"
+    main (b1): RUNNING
+    main: openai:small-1,images,context=9000 (the box's)
+    summarize: openai-responses:s (the installation's)
+    fallback: anthropic:b (the box's)
+    ");
+    program.run(&["box", "models", "--main", "-"]).await;
+    let set = fake.state().boxes[0].models.clone();
+    assert_eq!(set, Some(ModelRoles::default()));
+    let run = program.run(&["box", "models", "--main", "small-1"]).await;
+    assert_eq!(run.code, 2, "{}", run.stderr);
 }

@@ -11,12 +11,13 @@ use std::{
 use cocoonbox_events::{NewEvent, Payload, StreamName};
 use cocoonbox_proto::{
     agent::v1::{
-        Agent, ExecOutput, ExecResponse, ExecStart, RespondRequest, SendRequest, SignalExecRequest,
-        agents_server::AgentsServer, exec_response::Frame, session_server::SessionServer,
+        Agent, CreateAgentRequest, ExecOutput, ExecResponse, ExecStart, RespondRequest,
+        SendRequest, SignalExecRequest, agents_server::AgentsServer, exec_response::Frame,
+        session_server::SessionServer,
     },
     control::v1::{
-        Box as OneBox, EnsureRequest, OperationEvent, State, boxes_server::BoxesServer,
-        users_server::UsersServer,
+        Box as OneBox, EnsureRequest, EraseRequest, OperationEvent, State,
+        boxes_server::BoxesServer, erasure_server::ErasureServer, users_server::UsersServer,
     },
     log::v1::{Event, ExecExited, exec_exited::Reason, exec_output_streamed::Source},
 };
@@ -63,7 +64,11 @@ pub(crate) struct Seen {
     pub(crate) signals: Vec<SignalExecRequest>,
     pub(crate) sent: Vec<SendRequest>,
     pub(crate) ensured: Vec<EnsureRequest>,
+    pub(crate) created: Vec<CreateAgentRequest>,
     pub(crate) responded: Vec<RespondRequest>,
+    pub(crate) erased: Vec<EraseRequest>,
+    /// What each viewer said, or how it broke off.
+    pub(crate) screens: Vec<Result<Vec<u8>, Status>>,
 }
 
 #[derive(Clone, Default)]
@@ -132,6 +137,7 @@ impl Fake {
             .add_service(health)
             .add_service(BoxesServer::new(self.clone()))
             .add_service(UsersServer::new(self.clone()))
+            .add_service(ErasureServer::new(self.clone()))
             .add_service(SessionServer::new(self.clone()))
             .add_service(AgentsServer::new(self.clone()));
         let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);

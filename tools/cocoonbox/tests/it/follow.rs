@@ -18,6 +18,7 @@ fn prompts(fake: &Fake, count: usize) {
         let prompt = AgentPromptReceived {
             prompt_id: format!("p{n}"),
             text: "do\nit".into(),
+            ..AgentPromptReceived::default()
         };
         fake.log("agent/a1", AgentEvent::PromptReceived(prompt));
     }

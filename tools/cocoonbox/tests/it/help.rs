@@ -28,27 +28,37 @@ async fn the_overview() {
       up           Start an api on this host and log in
       down         Stop the api that runs on this host
       status       Show the api, who you are and your boxes
+      doctor       Say what is wrong with the installation on this host, and what to do
       login        Keep a token for an api
       logout       Forget the token for this api
       whoami       Show whose token is in use
       token        Issue, list and revoke tokens
-      user         Create and list users; for admins
+      user         Create, list and delete users
       ensure       Make a box, or wake it
       boxes        List your boxes
       watch        Watch your boxes change
       hibernate    Put a box to sleep
       delete       Delete a box and everything in it
+      fork         Make a box out of one that sleeps
+      box          Show a box, and choose its models
       send         Give an agent something to do and watch it work
-      respond      Answer a tool call that waits for a person
       cancel       Ask an agent to stop its turn
-      agents       List the agents of a box, or make one
+      agent        List, make and set up agents, answer them, and go back in their conversations
       transcript   Read what was said and done
       exec         Run a command in a box
       attach       Follow a command that runs or ran
+      screen       Show a box's screen to a VNC viewer
+      control      Take a display over from the agents, and hand it back
       events       Follow the events of a box or of your account
+      erase        Erase content from a log of yours
       audit        Show what happened in your account, oldest first
-      usage        Show what your boxes used of the models, by day
+      usage        Show what your boxes used of the models
+      budget       Limit what is spent on models
       replay       Read, check and replay the logs of this host
+      log          Move the logs of this host to another store
+      capsule      Save folders into a store, and give them back
+      checkpoints  Show the newest signed checkpoint of each of your logs, or keep them
+      keys         Show and rotate the keys that sign checkpoints
       completions  Print a completion script for a shell
       version      Show the version
       help         Explain a command or a topic
@@ -66,7 +76,9 @@ async fn every_command_has_help_with_an_example() {
     assert!(names.len() > 20, "{names:?}");
     for name in names {
         let help = shown(&["help", name]).await;
-        let groups = ["token", "user", "replay", "version"];
+        let groups = [
+            "token", "user", "agent", "box", "control", "budget", "replay", "version",
+        ];
         assert!(
             help.contains("Examples:") || groups.contains(&name),
             "{help}"
@@ -90,6 +102,9 @@ async fn the_help_of_exec() {
     printed meanwhile is shown once we are back; what is not in the log is named on standard error. With
     --pipe the bytes go raw both ways and are not logged, and the command ends with the connection.
 
+    With --tty it runs at a terminal, as a shell or an editor wants to: every key goes to it, Ctrl-C
+    too. Ctrl-] leaves, and the command goes on; `attach --tty` comes back.
+
     Ctrl-C interrupts the command; a second one leaves. A stream that ends without the command's end is
     exit code 6, never success.
 
@@ -106,7 +121,7 @@ async fn the_help_of_exec() {
               [env: COCOONBOX_BOX=]
               [default: main]
 
-      -t, --timeout <TIME>
+          --timeout <TIME>
               End it, and everything it started, after this long
 
           --cwd <DIR>
@@ -117,6 +132,9 @@ async fn the_help_of_exec() {
 
           --pipe
               Pass standard input, and log no bytes
+
+      -t, --tty
+              Run it at a terminal: ours, as long as we are there
 
           --detach
               Only start it; print its id and the key to attach from
@@ -140,7 +158,9 @@ async fn the_help_of_send() {
     Options stand before the prompt.
 
     Ctrl-C asks the agent to stop and waits for it; a second Ctrl-C leaves at once, and the agent works
-    on or stops by itself. A tool call that needs an approval is asked about at a terminal.
+    on or stops by itself. At a terminal, a tool call that needs an approval is asked about (`y` allows
+    it once, `a` for the conversation, anything else refuses it and is told to the agent), and so is
+    what the agent itself asks.
 
     Usage: cocoonbox send [OPTIONS] <PROMPT>...
 
@@ -159,6 +179,12 @@ async fn the_help_of_send() {
               The agent, by name or id
 
               [default: main]
+
+          --steer
+              Tell the turn under way, at its next model call, instead of waiting for its end
+
+          --image <FILE>
+              Show this picture with it: PNG, JPEG, GIF or WebP, at most 4 MiB; may be given again
 
           --no-follow
               Only hand it over; print the key to follow from

@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod agent;
 mod boxes;
+mod capsule;
+mod doctor;
+mod erase;
 mod errors;
 mod exec;
 mod fake;
@@ -10,6 +14,7 @@ mod follow;
 mod help;
 mod program;
 mod replay;
+mod screen;
 mod send;
 mod up;
 mod users;

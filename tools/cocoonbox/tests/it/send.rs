@@ -125,6 +125,7 @@ async fn an_approval_without_a_terminal_says_how_to_answer() {
         approval_id: "ok1".into(),
         tool_call_id: "u1".into(),
         args_hash: Vec::new(),
+        ..AgentApprovalRequested::default()
     };
     fake.log("agent/a1", AgentEvent::ApprovalRequested(ask));
     fake.log("agent/a1", ended(Outcome::Done, ""));
@@ -134,11 +135,9 @@ async fn an_approval_without_a_terminal_says_how_to_answer() {
     insta::assert_snapshot!(run.stderr, @"
     ▸ shell rm -r build
     waiting for approval: shell rm -r build
-      `cocoonbox respond --agent a1 --approval ok1 --allow` (or --deny) answers
+      `cocoonbox agent approve ok1` (or deny) answers
     ");
-    let run = program
-        .run(&["respond", "--agent", "a1", "--approval", "ok1", "--deny"])
-        .await;
+    let run = program.run(&["agent", "deny", "ok1"]).await;
     assert_eq!((run.code, run.text().as_str()), (0, "denied ok1\n"));
     let answered = fake.state().seen.responded[0].clone();
     assert_eq!(

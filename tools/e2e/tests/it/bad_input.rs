@@ -288,6 +288,7 @@ fn odd_texts_in_every_field_of_a_box() {
                 wire: 99,
                 model: odd(),
                 output_tokens_max: u32::MAX,
+                ..Default::default()
             };
             let create = CreateAgentRequest {
                 name: odd(),

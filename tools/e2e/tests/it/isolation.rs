@@ -89,6 +89,21 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }
+        ("/cocoonbox.control.v1.Boxes", "Fork") => {
+            let request = control::ForkRequest {
+                box_id,
+                name: "eve".into(),
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Boxes", "SetModels") => {
+            let request = control::SetBoxModelsRequest {
+                box_id,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
         ("/cocoonbox.control.v1.Boxes", "Get") => {
             let request = control::GetBoxRequest {
                 box_id,
@@ -129,7 +144,28 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
         (
             "/cocoonbox.control.v1.Users",
             "WhoAmI" | "ListTokens" | "Usage" | "IssueToken" | "Audit",
-        ) => (Bytes::new(), ShowNothing),
+        )
+        | ("/cocoonbox.control.v1.Checkpoints", "ListKeys") => (Bytes::new(), ShowNothing),
+        ("/cocoonbox.control.v1.Budgets", "Set" | "Clear" | "Show") => {
+            let budget = control::BudgetId {
+                user_id: ada.user.id.clone(),
+                ..Default::default()
+            };
+            let request = control::SetBudgetRequest {
+                budget: Some(budget),
+                tokens_max: Some(1),
+                ..Default::default()
+            };
+            let show = control::ShowBudgetsRequest {
+                user_id: ada.user.id.clone(),
+            };
+            let request = if name == "Show" {
+                show.encode_to_vec()
+            } else {
+                request.encode_to_vec()
+            };
+            (bytes(request), BeRefused)
+        }
         ("/cocoonbox.control.v1.Users", "RevokeToken") => {
             let request = RevokeTokenRequest {
                 token_id: ada.user.token_id.clone(),
@@ -172,8 +208,25 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
         }
         ("/cocoonbox.control.v1.Users", "List")
         | ("/cocoonbox.agent.v1.Session", "Hello")
-        | ("/cocoonbox.agent.v1.Agents", "List" | "Transcript" | "Cancel") => {
-            (Bytes::new(), BeRefused)
+        | ("/cocoonbox.agent.v1.Control", "Renew" | "Release" | "Show")
+        | ("/cocoonbox.control.v1.Checkpoints", "Standing")
+        | (
+            "/cocoonbox.agent.v1.Agents",
+            "List" | "Transcript" | "Cancel" | "Withdraw" | "Branch" | "SelectBranch" | "Configure"
+            | "ReadBlob",
+        ) => (Bytes::new(), BeRefused),
+        ("/cocoonbox.agent.v1.Session", "Screen") => {
+            let start = agent::screen_request::Frame::Start(agent::ScreenStart::default());
+            let request = agent::ScreenRequest { frame: Some(start) };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.agent.v1.Control", "Take") => {
+            let request = agent::TakeControlRequest {
+                lease_id: "eve".into(),
+                steal: true,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
         }
         ("/cocoonbox.agent.v1.Agents", "Send") => {
             let request = agent::SendRequest {
@@ -190,7 +243,42 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }
-        ("/cocoonbox.agent.v1.BoxLog", "Follow" | "Quiesce") => (Bytes::new(), BeRefusedToAll),
+        ("/cocoonbox.control.v1.Users", "Delete") => {
+            let request = control::DeleteUserRequest {
+                user_id: ada.user.id.clone(),
+                confirm_name: ada.user.name.clone(),
+                force: true,
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Erasure", "Erase") => {
+            let request = control::EraseRequest {
+                what: Some(control::erase_request::What::Item(ada.box_key.clone())),
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Checkpoints", "List") => {
+            let log_id = ada.box_key.split('.').next().expect("a log id").to_owned();
+            let request = control::ListCheckpointsRequest {
+                log_id,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Operator", "RebuildView") => {
+            let request = control::RebuildViewRequest {
+                name: "boxes".into(),
+            };
+            (bytes(request.encode_to_vec()), BeRefusedToAll)
+        }
+        (
+            "/cocoonbox.agent.v1.BoxLog",
+            "Follow" | "Quiesce" | "Erase" | "Standing" | "Link" | "Restore" | "Release",
+        )
+        | ("/cocoonbox.agent.v1.Fence", "Follow")
+        | ("/cocoonbox.control.v1.Checkpoints", "RotateKey")
+        | ("/cocoonbox.control.v1.Operator", "Condition") => (Bytes::new(), BeRefusedToAll),
         _ => panic!("no case for {method}: add one here"),
     }
 }
@@ -509,13 +597,15 @@ fn what_is_between_api_and_box_is_refused_to_everyone() {
                 .await
                 .expect_err("bootstrap over TCP");
             assert_refused("bootstrap over TCP", &status, &[Code::PermissionDenied]);
-            for method in ["Run", "Read", "Write", "Edit", "Ls", "Grep"] {
-                let path = format!("/cocoonbox.toolhost.v1.Toolhost/{method}");
+            let toolhost = ["Run", "Read", "Write", "Edit", "Ls", "Grep"];
+            let toolhost = toolhost.map(|method| format!("Toolhost/{method}"));
+            for method in toolhost.into_iter().chain(["Desktop/Watch".to_owned()]) {
+                let path = format!("/cocoonbox.toolhost.v1.{method}");
                 let call = Call::new(&path, Bytes::new()).token(token);
                 let call = call.with("box_id", &ada.the_box.id);
-                let status = call.make(installation.channel()).await.expect_err(method);
+                let status = call.make(installation.channel()).await.expect_err(&method);
                 assert_refused(
-                    method,
+                    &method,
                     &status,
                     &[Code::Unimplemented, Code::PermissionDenied],
                 );

@@ -2,7 +2,13 @@
 
 mod bad_input;
 mod crash;
+mod desktop;
+mod erase;
 mod exec;
+mod fleet;
 mod isolation;
+mod models;
+mod rewinds;
+mod screen;
 mod story;
 mod streams;

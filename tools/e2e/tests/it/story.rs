@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fs, path::Path};
 
 use cocoonbox_e2e::{
-    Installation, MODEL_KEY, Setup, TheBox, Turn,
+    Installation, MODEL_KEY, Setup, TheBox, Turn, User,
     events::{assert_in_order, payload_if},
     history::{History, check_views},
     run, until,
@@ -17,84 +17,13 @@ use cocoonbox_proto::{
     },
 };
 
-const SCRIPT: &str = include_str!("story/script.toml");
+pub(crate) const SCRIPT: &str = include_str!("story/script.toml");
 
 #[test]
 fn a_box_an_agent_and_one_log_that_tells_the_story() {
     run(async {
         let installation = Setup::scripted(SCRIPT).start().await;
-        let user = installation.user("ada").await;
-        let the_box = TheBox::up(&installation, &user, "main").await;
-
-        let turn = the_box.send("Make a small project").await;
-        turn.assert_done();
-        assert!(turn.text().contains("All done."), "{}", turn.text());
-        check_tools(&turn);
-        check_project(&the_box).await;
-        check_model(&installation);
-
-        let job = background_job(&the_box).await;
-        let tick = |count: usize| {
-            let (the_box, job) = (the_box.clone(), job.clone());
-            async move { (ticks(&the_box, &job).await.len() >= count).then_some(()) }
-        };
-        until("the background job ticks", || tick(3)).await;
-        no_key_in_the_box(&the_box).await;
-
-        the_box.hibernate().await;
-        assert_eq!(user.state(&the_box.id).await, Some(State::Hibernated));
-        assert!(
-            installation.remains().of_boxes().is_empty(),
-            "asleep, but something runs"
-        );
-        let asleep = readable_asleep(&the_box).await;
-
-        the_box.wake().await;
-        check_project(&the_box).await;
-        let exited = until("the job's end is in the log", || async {
-            let events = the_box.events("", &[&job]).all().await.expect("readable");
-            events
-                .iter()
-                .find_map(|event| payload_if::<ExecExited>(event, "exec.exited"))
-        });
-        let exited = exited.await;
-        assert_eq!(exited.reason(), Reason::Interrupted);
-        let after: Vec<Event> = the_box.events("", &[]).all().await.expect("readable");
-        assert_in_order(&after);
-        assert_eq!(
-            keys(&after[..asleep.len()]),
-            keys(&asleep),
-            "the history has changed"
-        );
-        let said = ticks(&the_box, &job).await;
-        assert!(said.len() >= 3, "the job's output is gone: {said:?}");
-        assert!(
-            the_box.processes_with("seq 1 100000").is_empty(),
-            "the job runs, but has ended"
-        );
-
-        let turn = the_box.send("And now?").await;
-        turn.assert_done();
-        assert_eq!(turn.text(), "Awake again.");
-        let transcript = the_box.transcript().await;
-        let prompts = transcript.iter().filter(|item| item.kind() == Kind::Prompt);
-        let prompts: Vec<&str> = prompts.map(|item| item.text.as_str()).collect();
-        assert_eq!(prompts, ["Make a small project", "And now?"]);
-
-        let usage = user
-            .users()
-            .usage(UsageRequest {})
-            .await
-            .expect("readable")
-            .into_inner();
-        let calls: u64 = usage.rows.iter().map(|row| row.calls).sum();
-        assert_eq!(
-            calls,
-            installation.model().requests().len() as u64,
-            "{usage:?}"
-        );
-
-        the_box.hibernate().await;
+        let user = live(&installation).await;
         installation.stop();
         let history = History::verified(installation.data()).await;
         assert!(
@@ -106,6 +35,83 @@ fn a_box_an_agent_and_one_log_that_tells_the_story() {
         no_key_in_the_logs(&history);
         installation.restart().await;
     });
+}
+
+/// The whole story up to where the box sleeps for the second time; returns whose box it was.
+pub(crate) async fn live(installation: &Installation) -> User {
+    let user = installation.user("ada").await;
+    let the_box = TheBox::up(installation, &user, "main").await;
+
+    let turn = the_box.send("Make a small project").await;
+    turn.assert_done();
+    assert!(turn.text().contains("All done."), "{}", turn.text());
+    check_tools(&turn);
+    check_project(&the_box).await;
+    check_model(installation);
+
+    let job = background_job(&the_box).await;
+    let tick = |count: usize| {
+        let (the_box, job) = (the_box.clone(), job.clone());
+        async move { (ticks(&the_box, &job).await.len() >= count).then_some(()) }
+    };
+    until("the background job ticks", || tick(3)).await;
+    no_key_in_the_box(&the_box).await;
+
+    the_box.hibernate().await;
+    assert_eq!(user.state(&the_box.id).await, Some(State::Hibernated));
+    assert!(
+        installation.remains().of_boxes().is_empty(),
+        "asleep, but something runs"
+    );
+    let asleep = readable_asleep(&the_box).await;
+
+    the_box.wake().await;
+    check_project(&the_box).await;
+    let exited = until("the job's end is in the log", || async {
+        let events = the_box.events("", &[&job]).all().await.expect("readable");
+        events
+            .iter()
+            .find_map(|event| payload_if::<ExecExited>(event, "exec.exited"))
+    });
+    let exited = exited.await;
+    assert_eq!(exited.reason(), Reason::Interrupted);
+    let after: Vec<Event> = the_box.events("", &[]).all().await.expect("readable");
+    assert_in_order(&after);
+    assert_eq!(
+        keys(&after[..asleep.len()]),
+        keys(&asleep),
+        "the history has changed"
+    );
+    let said = ticks(&the_box, &job).await;
+    assert!(said.len() >= 3, "the job's output is gone: {said:?}");
+    assert!(
+        the_box.processes_with("seq 1 100000").is_empty(),
+        "the job runs, but has ended"
+    );
+
+    let turn = the_box.send("And now?").await;
+    turn.assert_done();
+    assert_eq!(turn.text(), "Awake again.");
+    let transcript = the_box.transcript().await;
+    let prompts = transcript.iter().filter(|item| item.kind() == Kind::Prompt);
+    let prompts: Vec<&str> = prompts.map(|item| item.text.as_str()).collect();
+    assert_eq!(prompts, ["Make a small project", "And now?"]);
+
+    let usage = user
+        .users()
+        .usage(UsageRequest::default())
+        .await
+        .expect("readable")
+        .into_inner();
+    let calls: u64 = usage.rows.iter().map(|row| row.calls).sum();
+    assert_eq!(
+        calls,
+        installation.model().requests().len() as u64,
+        "{usage:?}"
+    );
+
+    the_box.hibernate().await;
+    user
 }
 
 fn check_tools(turn: &Turn) {
@@ -294,7 +300,7 @@ fn no_key_on_disk(folder: &Path) {
 }
 
 /// Neither sealed: whoever has the key of a log would read it.
-fn no_key_in_the_logs(history: &History) {
+pub(crate) fn no_key_in_the_logs(history: &History) {
     let events = history.logs.values().flat_map(|log| &log.events);
     let bodies: Vec<_> = events.filter_map(|event| event.body.as_ref()).collect();
     assert!(

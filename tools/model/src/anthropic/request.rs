@@ -1,13 +1,16 @@
 //! Reads an Anthropic Messages request and refuses what the vendor would refuse.
 //!
 //! The checks are those that an agent loop can get wrong: answers that miss a call, answers to no
-//! call, altered thinking, empty text.
+//! call, altered thinking, empty text, thinking where there may be none, too many cache marks.
+
+use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::{Conversation, Turn};
 use crate::fault::Failure;
+use crate::picture;
 use crate::reply::signature_of;
 
 #[derive(Deserialize)]
@@ -19,6 +22,14 @@ struct Request {
     stream: bool,
     #[serde(default)]
     tools: Vec<Offer>,
+    thinking: Option<Thinking>,
+}
+
+#[derive(Deserialize)]
+struct Thinking {
+    #[serde(rename = "type")]
+    kind: String,
+    budget_tokens: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -56,8 +67,13 @@ enum Block {
         thinking: String,
         signature: String,
     },
+    RedactedThinking {},
+    Image {
+        source: Source,
+    },
     ToolUse {
         id: String,
+        name: String,
         input: Value,
     },
     ToolResult {
@@ -68,8 +84,28 @@ enum Block {
     Other,
 }
 
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source {
+    Base64 { media_type: String, data: String },
+    Url { url: String },
+    File {},
+}
+
+/// Cache marks in one request.
+const MARKS_MAX: usize = 4;
+
+/// The smallest budget for thinking.
+const BUDGET_TOKENS_MIN: u64 = 1_024;
+
 /// Reads a request body.
 pub(crate) fn read(body: Value) -> Result<Conversation, Failure> {
+    let marks = marks(&body);
+    if marks > MARKS_MAX {
+        return Err(Failure::invalid(format!(
+            "A maximum of {MARKS_MAX} blocks with cache_control may be provided. Found {marks}."
+        )));
+    }
     let request: Request =
         serde_json::from_value(body).map_err(|error| Failure::invalid(error.to_string()))?;
     if request.max_tokens == 0 {
@@ -98,14 +134,83 @@ pub(crate) fn read(body: Value) -> Result<Conversation, Failure> {
         });
     }
     check_answers(&format!("messages.{}", request.messages.len()), &open, &[])?;
+    check_thinking(&request)?;
+    let is_user = |message: &&Message| message.role == Role::User;
+    let since = request.messages.iter().rev().take_while(is_user);
+    let images = since.map(|message| message.content.images()).sum();
     Ok(Conversation {
         model: request.model,
         stream: request.stream,
         include_usage: true,
         include_obfuscation: false,
         offered: request.tools.into_iter().map(|tool| tool.name).collect(),
+        namespaces: HashMap::new(),
+        images,
         turns,
     })
+}
+
+fn marks(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => {
+            let own = fields
+                .get("cache_control")
+                .is_some_and(|mark| !mark.is_null());
+            usize::from(own) + fields.values().map(marks).sum::<usize>()
+        }
+        Value::Array(list) => list.iter().map(marks).sum(),
+        _ => 0,
+    }
+}
+
+/// A model that thinks has to have thought at the beginning of its run of tools, and one that does not
+/// think cannot go on with thinking.
+fn check_thinking(request: &Request) -> Result<(), Failure> {
+    let thinking = request
+        .thinking
+        .as_ref()
+        .filter(|thinking| thinking.kind != "disabled");
+    let last_reply = || {
+        let mut replies = request.messages.iter().enumerate().rev();
+        replies.find(|(_, message)| message.role == Role::Assistant)
+    };
+    let is_last = |at: usize| at + 1 == request.messages.len();
+    let Some(thinking) = thinking else {
+        return match last_reply() {
+            Some((at, reply)) if is_last(at) && reply.content.thinks() => {
+                Err(Failure::invalid(format!(
+                    "messages.{at}.content.0: When thinking is disabled, an `assistant` message in \
+                     the final position cannot contain `thinking`."
+                )))
+            }
+            _ => Ok(()),
+        };
+    };
+    if thinking.kind == "enabled" {
+        let budget = thinking.budget_tokens.unwrap_or_default();
+        if budget < BUDGET_TOKENS_MIN {
+            return Err(Failure::invalid(
+                "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
+            ));
+        }
+        if budget >= request.max_tokens {
+            return Err(Failure::invalid(
+                "`max_tokens` must be greater than `thinking.budget_tokens`.",
+            ));
+        }
+    }
+    match last_reply() {
+        Some((at, reply))
+            if !reply.content.calls().is_empty() && !reply.content.begins_thinking() =>
+        {
+            Err(Failure::invalid(format!(
+                "messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found \
+                 `tool_use`. When `thinking` is enabled, a final `assistant` message must start with \
+                 a thinking block."
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_blocks(place: &str, message: &Message) -> Result<(), Failure> {
@@ -120,8 +225,28 @@ fn check_blocks(place: &str, message: &Message) -> Result<(), Failure> {
     };
     for (index, block) in blocks.iter().enumerate() {
         let fact = match (block, message.role) {
-            (Block::Text { text }, _) if text.is_empty() => {
-                "text content blocks must be non-empty".to_owned()
+            (Block::Text { text }, _) if text.trim().is_empty() => {
+                "text content blocks must contain non-whitespace text".to_owned()
+            }
+            (Block::Image { source }, Role::User) => match source.check() {
+                Ok(()) => continue,
+                Err(fact) => format!("image.source: {fact}"),
+            },
+            (Block::ToolResult { content, .. }, Role::User) => {
+                let mut images = content.iter().flat_map(Content::blocks);
+                let wrong = images.find_map(|block| match block {
+                    Block::Image { source } => source.check().err(),
+                    _ => None,
+                });
+                match wrong {
+                    Some(fact) => format!("tool_result.content: image.source: {fact}"),
+                    None => continue,
+                }
+            }
+            (Block::ToolUse { id, name, .. }, Role::Assistant)
+                if !picture::is_name(id) || !picture::is_name(name) =>
+            {
+                "tool_use: String should match pattern '^[a-zA-Z0-9_-]+$'".to_owned()
             }
             (
                 Block::Thinking {
@@ -135,11 +260,15 @@ fn check_blocks(place: &str, message: &Message) -> Result<(), Failure> {
             (Block::ToolUse { input, .. }, _) if !input.is_object() => {
                 "`tool_use.input` must be an object".to_owned()
             }
-            (Block::ToolUse { .. } | Block::Thinking { .. }, Role::User) => {
-                "block type is only allowed for `assistant`".to_owned()
-            }
+            (
+                Block::ToolUse { .. } | Block::Thinking { .. } | Block::RedactedThinking {},
+                Role::User,
+            ) => "block type is only allowed for `assistant`".to_owned(),
             (Block::ToolResult { .. }, Role::Assistant) => {
                 "`tool_result` blocks can only be in `user` messages".to_owned()
+            }
+            (Block::Image { .. }, Role::Assistant) => {
+                "`image` blocks can only be in `user` messages".to_owned()
             }
             _ => continue,
         };
@@ -165,7 +294,38 @@ fn check_answers(place: &str, calls: &[&str], answers: &[&str]) -> Result<(), Fa
     Ok(())
 }
 
+impl Source {
+    fn check(&self) -> Result<(), &'static str> {
+        match self {
+            Self::Base64 { media_type, data } => picture::check(media_type, data),
+            Self::Url { url } => picture::check_url(url),
+            Self::File {} => Ok(()),
+        }
+    }
+}
+
 impl Content {
+    fn thinks(&self) -> bool {
+        let is_thinking =
+            |block: &Block| matches!(block, Block::Thinking { .. } | Block::RedactedThinking {});
+        self.blocks().iter().any(is_thinking)
+    }
+
+    fn begins_thinking(&self) -> bool {
+        let first = self.blocks().first();
+        first.is_some_and(|b| matches!(b, Block::Thinking { .. } | Block::RedactedThinking {}))
+    }
+
+    /// Counts the pictures, those of tools included.
+    fn images(&self) -> usize {
+        let counts = self.blocks().iter().map(|block| match block {
+            Block::Image { .. } => 1,
+            Block::ToolResult { content, .. } => content.as_ref().map_or(0, Self::images),
+            _ => 0,
+        });
+        counts.sum()
+    }
+
     fn blocks(&self) -> &[Block] {
         match self {
             Self::Text(_) => &[],
@@ -215,76 +375,4 @@ impl Content {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn read_messages(messages: Value) -> Result<Conversation, String> {
-        read(json!({"model": "m", "max_tokens": 9, "messages": messages}))
-            .map_err(|failure| failure.message.unwrap_or_default())
-    }
-
-    #[test]
-    fn prompts_replies_and_results_are_told_apart() {
-        let conversation = read_messages(json!([
-            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}]},
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "t", "input": {}}]},
-            {"role": "user", "content": [
-                {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "r"}]},
-                {"type": "text", "text": "a reminder is no prompt"},
-            ]},
-        ]))
-        .unwrap();
-        assert_eq!(
-            conversation.turns,
-            [
-                Turn::Prompt("a".into()),
-                Turn::Reply,
-                Turn::Results(vec!["r".into()])
-            ]
-        );
-    }
-
-    #[test]
-    fn unanswered_and_unasked_calls_are_refused() {
-        let call = json!({"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "t", "input": {}}]});
-        let answer =
-            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1"}]});
-        let prompt = json!({"role": "user", "content": "hi"});
-        let error = read_messages(json!([prompt, call, prompt])).unwrap_err();
-        assert!(
-            error.starts_with("messages.2: `tool_use` ids were found without"),
-            "{error}"
-        );
-        let error = read_messages(json!([prompt, call])).unwrap_err();
-        assert!(
-            error.starts_with("messages.2: `tool_use` ids were found without"),
-            "{error}"
-        );
-        let error = read_messages(json!([prompt, answer])).unwrap_err();
-        assert!(
-            error.starts_with("messages.1: unexpected `tool_use_id`"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn altered_thinking_is_refused() {
-        let said = |thinking: &str| {
-            let signature = signature_of("original");
-            json!([
-                {"role": "user", "content": "hi"},
-                {"role": "assistant", "content": [
-                    {"type": "thinking", "thinking": thinking, "signature": signature},
-                ]},
-                {"role": "user", "content": "go on"},
-            ])
-        };
-        assert!(read_messages(said("original")).is_ok());
-        assert_eq!(
-            read_messages(said("altered")).unwrap_err(),
-            "messages.1.content.0: Invalid `signature` in `thinking` block"
-        );
-    }
-}
+mod tests;

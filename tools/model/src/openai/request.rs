@@ -1,10 +1,13 @@
 //! Reads an OpenAI Chat Completions request and refuses what the vendor would refuse.
 
+use std::collections::HashMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::conversation::{Conversation, Turn};
 use crate::fault::Failure;
+use crate::picture;
 
 #[derive(Deserialize)]
 struct Request {
@@ -56,6 +59,7 @@ enum Message {
 #[derive(Deserialize)]
 struct Call {
     id: String,
+    function: Named,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +71,15 @@ enum Content {
 
 #[derive(Deserialize)]
 struct Part {
+    #[serde(rename = "type")]
+    kind: String,
     text: Option<String>,
+    image_url: Option<ImageUrl>,
+}
+
+#[derive(Deserialize)]
+struct ImageUrl {
+    url: String,
 }
 
 /// Reads a request body.
@@ -85,8 +97,11 @@ pub(crate) fn read(body: Value) -> Result<Conversation, Failure> {
         ));
     }
     let options = request.stream_options.unwrap_or_default();
+    check(&request.messages)?;
     Ok(Conversation {
         turns: turns(&request.messages)?,
+        images: images(&request.messages),
+        namespaces: HashMap::new(),
         model: request.model,
         stream: request.stream,
         include_usage: options.include_usage,
@@ -97,6 +112,49 @@ pub(crate) fn read(body: Value) -> Result<Conversation, Failure> {
             .filter_map(|tool| tool.function.map(|function| function.name))
             .collect(),
     })
+}
+
+/// Looks at pictures and names.
+fn check(messages: &[Message]) -> Result<(), Failure> {
+    for (at, message) in messages.iter().enumerate() {
+        match message {
+            Message::User { content } => {
+                for url in content.images() {
+                    picture::check_url(url).map_err(|fact| {
+                        Failure::invalid(format!("Invalid 'messages[{at}].content': {fact}."))
+                    })?;
+                }
+            }
+            Message::Tool { content, .. } if content.images().next().is_some() => {
+                return Err(Failure::invalid(format!(
+                    "Invalid 'messages[{at}]': Image URLs are only allowed for messages with role \
+                     'user', but this message with role 'tool' contains an image URL."
+                )));
+            }
+            Message::Assistant { tool_calls } => {
+                let mut calls = tool_calls.iter();
+                if calls.any(|call| !picture::is_name(&call.function.name)) {
+                    return Err(Failure::invalid(format!(
+                        "Invalid 'messages[{at}].tool_calls': string does not match pattern. \
+                         Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
+                    )));
+                }
+            }
+            Message::Tool { .. } | Message::System {} | Message::Developer {} => {}
+        }
+    }
+    Ok(())
+}
+
+/// Counts the pictures since the model's last turn.
+fn images(messages: &[Message]) -> usize {
+    let is_reply = |message: &&Message| matches!(message, Message::Assistant { .. });
+    let since = messages.iter().rev().take_while(|m| !is_reply(m));
+    let counts = since.map(|message| match message {
+        Message::User { content } => content.images().count(),
+        _ => 0,
+    });
+    counts.sum()
 }
 
 /// Gathers tool messages into one turn and holds them against the calls before.
@@ -119,6 +177,14 @@ fn turns(messages: &[Message]) -> Result<Vec<Turn>, Failure> {
             };
             open.remove(index);
             results.push(content.text());
+            continue;
+        }
+        if let Message::User { content } = message
+            && !results.is_empty()
+            && open.is_empty()
+            && content.images().next().is_some()
+        {
+            // Pictures right behind results are the tools': this wire has no other place for them.
             continue;
         }
         close(&open, &mut results, &mut turns)?;
@@ -151,6 +217,15 @@ fn close(open: &[&str], results: &mut Vec<String>, turns: &mut Vec<Turn>) -> Res
 }
 
 impl Content {
+    fn images(&self) -> impl Iterator<Item = &str> {
+        let parts = match self {
+            Self::Text(_) => &[],
+            Self::Parts(parts) => parts.as_slice(),
+        };
+        let images = parts.iter().filter(|part| part.kind == "image_url");
+        images.map(|part| part.image_url.as_ref().map_or("", |image| &image.url))
+    }
+
     fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
@@ -171,6 +246,8 @@ mod tests {
 
     use super::*;
 
+    const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
+
     fn read_messages(messages: Value) -> Result<Conversation, String> {
         read(json!({"model": "m", "messages": messages}))
             .map_err(|failure| failure.message.unwrap_or_default())
@@ -187,6 +264,9 @@ mod tests {
             ]},
             {"role": "tool", "tool_call_id": "2", "content": "r2"},
             {"role": "tool", "tool_call_id": "1", "content": "r1"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "of 1"}, {"type": "image_url", "image_url": {"url": PNG}},
+            ]},
         ]))
         .unwrap();
         assert_eq!(
@@ -197,11 +277,37 @@ mod tests {
                 Turn::Results(vec!["r2".into(), "r1".into()])
             ]
         );
+        assert_eq!(conversation.images, 1);
+    }
+
+    #[test]
+    fn pictures_and_names_are_looked_at() {
+        let image = json!([{"type": "image_url", "image_url": {"url": "data:image/png;base64,x"}}]);
+        let error = read_messages(json!([{"role": "user", "content": image}])).unwrap_err();
+        assert!(
+            error.starts_with("Invalid 'messages[0].content'"),
+            "{error}"
+        );
+        let call = |name: &str| json!({"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": name}}]});
+        let prompt = json!({"role": "user", "content": "a"});
+        let error = read_messages(json!([prompt, call("a.b")])).unwrap_err();
+        assert!(
+            error.starts_with("Invalid 'messages[1].tool_calls'"),
+            "{error}"
+        );
+        let image = json!([{"type": "image_url", "image_url": {"url": PNG}}]);
+        let result = json!({"role": "tool", "tool_call_id": "1", "content": image});
+        let error = read_messages(json!([prompt, call("a"), result])).unwrap_err();
+        assert!(
+            error.contains("only allowed for messages with role 'user'"),
+            "{error}"
+        );
     }
 
     #[test]
     fn unanswered_and_unasked_calls_are_refused() {
-        let call = json!({"role": "assistant", "tool_calls": [{"id": "1"}]});
+        let call =
+            json!({"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "t"}}]});
         let prompt = json!({"role": "user", "content": "hi"});
         let answer = json!({"role": "tool", "tool_call_id": "1", "content": "r"});
         let error = read_messages(json!([prompt, call, prompt])).unwrap_err();

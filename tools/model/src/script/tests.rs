@@ -54,8 +54,8 @@ fn rules_name_the_place() {
     insta::assert_snapshot!(refusal_of(text), @"conversation 0 step 0 branch 0: a branch needs `when_last`");
     let text = "[[conversation]]\n[[conversation.step]]\ntext = 'a'\nwhen_last = 'b'";
     insta::assert_snapshot!(refusal_of(text), @"conversation 0 step 0: `when_last` belongs in a `branch`");
-    let text = "[[conversation]]\n[[conversation.step]]\nfail = { status = 200 }";
-    insta::assert_snapshot!(refusal_of(text), @"conversation 0 step 0: `fail.status` must be from 400 to 599");
+    let text = "[[conversation]]\n[[conversation.step]]\nfail = { status = 204 }";
+    insta::assert_snapshot!(refusal_of(text), @"conversation 0 step 0: `fail.status` must be 200, or from 400 to 599");
     let text = "[[conversation]]\n[[conversation.step]]\ntext = 'a'\nrefusal = 'no'";
     insta::assert_snapshot!(refusal_of(text), @"conversation 0 step 0: a `refusal` stands alone");
     let text = "[[conversation]]\n[[conversation.step]]\ntools = [{ name = 't', args = {}, raw_args = '{}' }]";

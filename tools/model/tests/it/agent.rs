@@ -1,14 +1,15 @@
-//! A minimal agent loop over either wire, which reads nothing but the stream.
+//! A minimal agent loop over any wire, which reads nothing but the stream.
 
 use cocoonbox_model::Server;
 use serde_json::{Value, json};
 
-use crate::client::{Answer, chat, messages};
+use crate::client::{Answer, chat, messages, responses};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wire {
     Anthropic,
     OpenAi,
+    Responses,
 }
 
 /// What the model said in one turn.
@@ -66,6 +67,9 @@ impl<'a> Agent<'a> {
                     .iter()
                     .map(|(id, text)| json!({"role": "tool", "tool_call_id": id, "content": text})),
             ),
+            Wire::Responses => self.history.extend(results.iter().map(
+                |(id, text)| json!({"type": "function_call_output", "call_id": id, "output": text}),
+            )),
         }
         self.turn().await
     }
@@ -94,6 +98,19 @@ impl<'a> Agent<'a> {
                 .await;
                 assert!(answer.status == 200 && !answer.broken, "{answer:?}");
                 hear_openai(&answer)
+            }
+            Wire::Responses => {
+                let tool = |name| json!({"type": "function", "name": name});
+                let tools: Vec<Value> = self.tools.iter().map(tool).collect();
+                let answer = responses(
+                    self.server,
+                    &json!({"model": "m", "stream": true, "tools": tools, "input": self.history}),
+                )
+                .await;
+                assert!(answer.status == 200 && !answer.broken, "{answer:?}");
+                let (heard, said) = hear_responses(&answer);
+                self.history.extend(said);
+                return heard;
             }
         };
         self.history.push(said);
@@ -153,6 +170,37 @@ fn hear_anthropic(answer: &Answer) -> (Heard, Value) {
         }
     }
     (heard, json!({"role": "assistant", "content": blocks}))
+}
+
+/// Returns the turn as its deltas tell it, and the items that go back as they came.
+fn hear_responses(answer: &Answer) -> (Heard, Vec<Value>) {
+    let mut heard = Heard::default();
+    let mut said = Vec::new();
+    for (number, event) in answer.events().into_iter().enumerate() {
+        assert_eq!(event["sequence_number"], number);
+        let delta = str_of(&event, "/delta");
+        match str_of(&event, "/type") {
+            "response.output_text.delta" => heard.text += delta,
+            "response.reasoning_summary_text.delta" => heard.thinking += delta,
+            "response.output_item.added" if str_of(&event, "/item/type") == "function_call" => {
+                heard.calls.push(HeardCall {
+                    id: str_of(&event, "/item/call_id").to_owned(),
+                    name: str_of(&event, "/item/name").to_owned(),
+                    arguments: String::new(),
+                });
+            }
+            "response.function_call_arguments.delta" => {
+                heard.calls.last_mut().unwrap().arguments += delta;
+            }
+            "response.output_item.done" => said.push(event["item"].clone()),
+            "response.completed" | "response.incomplete" => {
+                heard.stop += str_of(&event, "/response/status");
+                assert_eq!(event["response"]["output"], json!(said));
+            }
+            _ => {}
+        }
+    }
+    (heard, said)
 }
 
 fn hear_openai(answer: &Answer) -> (Heard, Value) {

@@ -1,11 +1,11 @@
-//! What a script says arrives the same over both wires.
+//! What a script says arrives the same over every wire.
 
 use cocoonbox_model::{Script, Server, Step, Tool};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::agent::{Agent, Wire};
-use crate::client::{chat, messages};
+use crate::client::{chat, messages, responses};
 
 const TOOLS: [&str; 2] = ["one", "two"];
 
@@ -60,7 +60,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let server = Server::start_local(Script::of_steps(vec![step.clone()]).unwrap()).await.unwrap();
-            for wire in [Wire::Anthropic, Wire::OpenAi] {
+            for wire in [Wire::Anthropic, Wire::OpenAi, Wire::Responses] {
                 let heard = Agent::new(&server, wire, &TOOLS).prompt("go").await;
                 assert_eq!(heard.text, step.text.clone().unwrap_or_default());
                 assert_eq!(heard.calls.len(), step.tools.len());
@@ -119,4 +119,14 @@ async fn whole_answers_say_what_streams_say() {
     let function = json!({"name": "one", "arguments": r#"{"path":"/a","limit":3}"#});
     assert_eq!(choice["message"]["tool_calls"][0]["function"], function);
     assert_eq!(choice["finish_reason"], "tool_calls");
+
+    let tools = json!([{"type": "function", "name": "one"}]);
+    let body = json!({"model": "m", "tools": tools, "input": prompt});
+    let response = responses(&server, &body).await.json();
+    assert_eq!(response["output"][0]["content"][0]["text"], "two words");
+    assert_eq!(
+        response["output"][1]["arguments"],
+        r#"{"path":"/a","limit":3}"#
+    );
+    assert_eq!(response["status"], "completed");
 }

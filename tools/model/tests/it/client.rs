@@ -79,6 +79,12 @@ pub(crate) async fn chat(server: &Server, body: &Value) -> Answer {
     .await
 }
 
+pub(crate) async fn responses(server: &Server, body: &Value) -> Answer {
+    let headers = [("authorization", "Bearer sk-test")];
+    let body = body.to_string();
+    send(server, Method::POST, "/v1/responses", &headers, body).await
+}
+
 pub(crate) async fn send(
     server: &Server,
     method: Method,

@@ -1,11 +1,11 @@
-//! Faults as a client meets them, on both wires.
+//! Faults as a client meets them, on every wire.
 
 use std::time::Duration;
 
 use cocoonbox_model::Server;
 use serde_json::{Value, json};
 
-use crate::client::{Answer, chat, get, messages, messages_at, send, serve};
+use crate::client::{Answer, chat, get, messages, messages_at, responses, send, serve};
 
 fn anthropic(stream: bool) -> Value {
     let messages = [json!({"role": "user", "content": "hi"})];
@@ -204,4 +204,111 @@ async fn requests_are_kept_without_their_keys() {
     assert_eq!(requests[0].header("anthropic-version"), Some("2023-06-01"));
     assert_eq!(requests[1].body["messages"][0]["content"], "hi");
     assert!(!format!("{requests:?}").contains("sk-test"));
+}
+
+async fn every(server: &Server) -> [Answer; 3] {
+    let [a, o] = both(server, true).await;
+    let body = json!({"model": "m", "stream": true, "input": "hi"});
+    [a, o, responses(server, &body).await]
+}
+
+#[tokio::test]
+async fn a_cut_may_fall_into_an_event() {
+    let server = serve(&step("cut = { after_chunks = 1, inside = true }")).await;
+    for answer in every(&server).await {
+        assert!(answer.broken);
+        let last = answer.body.lines().last().unwrap();
+        let data = last.strip_prefix("data: ").unwrap_or("{");
+        assert!(serde_json::from_str::<Value>(data).is_err(), "{last}");
+        assert!(answer.body.contains("one") && !answer.body.contains("three"));
+    }
+}
+
+#[tokio::test]
+async fn an_event_may_come_twice() {
+    let server = serve(&step("repeat = { after_chunks = 1 }")).await;
+    for answer in every(&server).await {
+        let deltas = answer.body.split("\n\n").filter(|event| {
+            event.contains("\" two\"") && !event.contains("response.output_text.done")
+        });
+        let deltas: Vec<&str> = deltas.collect();
+        assert_eq!(deltas.len(), 2, "{}", answer.body);
+        assert_eq!(deltas[0], deltas[1]);
+    }
+}
+
+#[tokio::test]
+async fn an_error_may_have_a_good_status() {
+    let server = serve(&step("fail = { status = 200, message = 'not today' }")).await;
+    for answer in every(&server).await {
+        assert_eq!(answer.status, 200);
+        assert_eq!(answer.headers["content-type"], "application/json");
+        assert_eq!(answer.json()["error"]["message"], "not today");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_may_come_from_the_gateway() {
+    let fail = "fail = { status = 402, reason = 'budget', retry_after_ms = 1500 }";
+    let server = serve(&step(fail)).await;
+    for answer in every(&server).await {
+        assert_eq!(answer.status, 402);
+        assert_eq!(answer.headers["x-cocoonbox-reason"], "budget");
+        assert_eq!(answer.headers["retry-after-ms"], "1500");
+    }
+}
+
+#[tokio::test]
+async fn a_stall_may_give_signs_of_life() {
+    let server = serve(&step("stall = { after_chunks = 1, ms = 20, ping_ms = 10 }")).await;
+    for answer in every(&server).await {
+        let pings = answer.body.matches("ping\n").count();
+        assert!(pings >= 2, "{}", answer.body);
+        assert!(answer.body.contains("three"));
+    }
+}
+
+#[tokio::test]
+async fn errors_in_a_stream_and_garbage_have_their_form_on_the_third_wire() {
+    let server = serve(&step(
+        "error_event = { after_chunks = 1 }\ngarbage = { after_chunks = 1 }",
+    ))
+    .await;
+    let body = json!({"model": "m", "stream": true, "input": "hi"});
+    let error = responses(&server, &body).await;
+    assert_eq!(error.events().last().unwrap()["type"], "error");
+    let garbage = responses(&server, &body).await;
+    assert!(garbage.body.contains("\"del\n\n") && garbage.body.contains("response.completed"));
+}
+
+#[tokio::test]
+async fn pictures_are_counted_and_looked_at() {
+    let server = serve("[[conversation]]\nstep = [{ text = 'seen', expect_images = 1 }]").await;
+    let png = "iVBORw0KGgo=";
+    let url = format!("data:image/png;base64,{png}");
+    let source = json!({"type": "base64", "media_type": "image/png", "data": png});
+    let messages_body = |content: Value| json!({"model": "m", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": content}]});
+    let answer = messages(
+        &server,
+        &messages_body(json!([{"type": "image", "source": source}])),
+    )
+    .await;
+    assert!(answer.body.contains("seen"));
+    let content = json!([{"type": "image_url", "image_url": {"url": url}}]);
+    let body =
+        json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": content}]});
+    assert!(chat(&server, &body).await.body.contains("seen"));
+    let content = json!([{"type": "input_image", "image_url": url}]);
+    let body =
+        json!({"model": "m", "stream": true, "input": [{"role": "user", "content": content}]});
+    assert!(responses(&server, &body).await.body.contains("seen"));
+    let none = messages(&server, &messages_body(json!("hi"))).await;
+    assert!(!none.body.contains("seen"));
+    let broken = json!({"type": "base64", "media_type": "image/png", "data": "aGk="});
+    let answer = messages(
+        &server,
+        &messages_body(json!([{"type": "image", "source": broken}])),
+    )
+    .await;
+    assert_eq!(answer.status, 400);
 }

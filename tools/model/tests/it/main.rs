@@ -1,4 +1,4 @@
-//! The server as a client sees it: one test binary for both wires, the faults and the demo.
+//! The server as a client sees it: one test binary for all wires, the faults and the demo.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,3 +12,4 @@ mod client;
 mod demo;
 mod faults;
 mod openai_wire;
+mod responses_wire;

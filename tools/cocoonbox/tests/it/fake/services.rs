@@ -4,18 +4,22 @@ use std::pin::Pin;
 
 use cocoonbox_proto::{
     agent::v1::{
-        Agent, AgentRef, CreateAgentRequest, EventsRequest, ExecRequest, ExecResponse,
-        HelloRequest, HelloResponse, ListAgentsRequest, ListAgentsResponse, RespondRequest,
-        SendAccepted, SendRequest, SignalExecRequest, SignalExecResponse, TranscriptPage,
-        TranscriptRequest, agents_server::Agents, exec_request, session_server::Session,
+        Agent, AgentRef, BlobPart, BranchRequest, ConfigureRequest, CreateAgentRequest,
+        EventsRequest, ExecRequest, ExecResponse, HelloRequest, HelloResponse, ListAgentsRequest,
+        ListAgentsResponse, ReadBlobRequest, RespondRequest, ScreenRequest, ScreenResponse,
+        SelectBranchRequest, SendAccepted, SendRequest, SignalExecRequest, SignalExecResponse,
+        TranscriptPage, TranscriptRequest, WithdrawRequest, agents_server::Agents, exec_request,
+        screen_request, screen_response, session_server::Session,
     },
     control::v1::{
         AccountEventsRequest, AuditPage, AuditRequest, BootstrapRequest, Box as OneBox, BoxRef,
-        CreateUserRequest, EnsureRequest, GetBoxRequest, IssueTokenRequest, IssuedToken,
+        CreateUserRequest, DeleteUserRequest, DeleteUserResponse, EnsureRequest, EraseEvent,
+        EraseRequest, EraseResponse, ForkRequest, GetBoxRequest, IssueTokenRequest, IssuedToken,
         ListBoxesRequest, ListBoxesResponse, ListTokensRequest, ListTokensResponse,
         ListUsersRequest, ListUsersResponse, Operation, OperationEvent, RevokeTokenRequest,
-        RevokeTokenResponse, State, UsageRequest, UsageResponse, User, WatchBoxesRequest,
-        WatchRequest, WhoAmIRequest, boxes_server::Boxes, users_server::Users,
+        RevokeTokenResponse, SetBoxModelsRequest, State, UsageRequest, UsageResponse, User,
+        WatchBoxesRequest, WatchRequest, WhoAmIRequest, boxes_server::Boxes,
+        erasure_server::Erasure, users_server::Users,
     },
     log::v1::{EventOrHeartbeat, event_or_heartbeat::Item, exec_output_streamed::Source},
 };
@@ -32,6 +36,23 @@ fn none<T>() -> Result<T, Status> {
 
 #[async_trait]
 impl Boxes for Fake {
+    async fn fork(&self, _: Request<ForkRequest>) -> Result<Response<OneBox>, Status> {
+        none()
+    }
+
+    async fn set_models(
+        &self,
+        request: Request<SetBoxModelsRequest>,
+    ) -> Result<Response<OneBox>, Status> {
+        let request = request.into_inner();
+        let mut story = self.state();
+        let found = story.boxes.iter_mut().find(|one| one.id == request.box_id);
+        let found = found.ok_or_else(|| Status::not_found("no such box"))?;
+        found.models = request.models;
+        found.models_in_use.clone_from(&found.models);
+        Ok(Response::new(found.clone()))
+    }
+
     async fn ensure(&self, request: Request<EnsureRequest>) -> Result<Response<OneBox>, Status> {
         let mut story = self.state();
         let request = request.into_inner();
@@ -111,6 +132,38 @@ impl Boxes for Fake {
 impl Session for Fake {
     async fn hello(&self, _: Request<HelloRequest>) -> Result<Response<HelloResponse>, Status> {
         none()
+    }
+
+    type ScreenStream = Boxed<ScreenResponse>;
+    async fn screen(
+        &self,
+        request: Request<Streaming<ScreenRequest>>,
+    ) -> Result<Response<Self::ScreenStream>, Status> {
+        let (fake, mut requests) = (self.clone(), request.into_inner());
+        // It ends when it has heard everything, as the api does.
+        let heard = async move {
+            let mut heard = Vec::new();
+            let end = loop {
+                match requests.message().await {
+                    Ok(Some(request)) => match request.frame {
+                        Some(screen_request::Frame::Rfb(bytes)) => heard.extend(bytes),
+                        Some(screen_request::Frame::Start(_)) | None => {}
+                    },
+                    Ok(None) => break Ok(heard),
+                    Err(status) => break Err(status),
+                }
+            };
+            fake.state().seen.screens.push(end);
+            None
+        };
+        let greeting = screen_response::Frame::Rfb("RFB 003.008\n".into());
+        let greeting = ScreenResponse {
+            frame: Some(greeting),
+        };
+        let end = stream::once(heard).filter_map(|none| async { none });
+        Ok(Response::new(
+            stream::iter([Ok(greeting)]).chain(end).boxed(),
+        ))
     }
 
     type EventsStream = Boxed<EventOrHeartbeat>;
@@ -203,8 +256,54 @@ impl Session for Fake {
 
 #[async_trait]
 impl Agents for Fake {
-    async fn create(&self, _: Request<CreateAgentRequest>) -> Result<Response<Agent>, Status> {
+    type ReadBlobStream = Boxed<BlobPart>;
+
+    async fn read_blob(
+        &self,
+        _: Request<ReadBlobRequest>,
+    ) -> Result<Response<Boxed<BlobPart>>, Status> {
         none()
+    }
+
+    async fn withdraw(&self, _: Request<WithdrawRequest>) -> Result<Response<()>, Status> {
+        none()
+    }
+
+    async fn branch(&self, _: Request<BranchRequest>) -> Result<Response<SendAccepted>, Status> {
+        none()
+    }
+
+    async fn select_branch(&self, _: Request<SelectBranchRequest>) -> Result<Response<()>, Status> {
+        none()
+    }
+
+    async fn configure(
+        &self,
+        request: Request<ConfigureRequest>,
+    ) -> Result<Response<Agent>, Status> {
+        let ConfigureRequest { models, rules, .. } = request.into_inner();
+        let mut story = self.state();
+        let agent = story
+            .agents
+            .first_mut()
+            .ok_or_else(|| Status::not_found("no agent"))?;
+        agent.models = models.or(agent.models.take());
+        agent.rules = rules.or(agent.rules.take());
+        Ok(Response::new(agent.clone()))
+    }
+
+    async fn create(
+        &self,
+        request: Request<CreateAgentRequest>,
+    ) -> Result<Response<Agent>, Status> {
+        let asked = request.into_inner();
+        let agent = Agent {
+            id: "a9".into(),
+            name: asked.name.clone(),
+            ..Agent::default()
+        };
+        self.state().seen.created.push(asked);
+        Ok(Response::new(agent))
     }
 
     async fn list(
@@ -318,7 +417,49 @@ impl Users for Fake {
         none()
     }
 
+    async fn delete(
+        &self,
+        request: Request<DeleteUserRequest>,
+    ) -> Result<Response<DeleteUserResponse>, Status> {
+        let request = request.into_inner();
+        if request.user_id == "u1" && request.confirm_name == "ann" && !request.force {
+            return Err(Status::failed_precondition("this is the last admin"));
+        }
+        Ok(Response::new(DeleteUserResponse {
+            deleted: true,
+            waiting_for: String::new(),
+        }))
+    }
+
     async fn usage(&self, _: Request<UsageRequest>) -> Result<Response<UsageResponse>, Status> {
         none()
+    }
+}
+
+/// The positions 1 to 3 of a log, of which 2 is structure.
+#[async_trait]
+impl Erasure for Fake {
+    async fn erase(
+        &self,
+        request: Request<EraseRequest>,
+    ) -> Result<Response<EraseResponse>, Status> {
+        let request = request.into_inner();
+        let event = |pos: u64, kind: &str, why: &str| EraseEvent {
+            offset_key: format!("log.{pos}"),
+            stream: "agent/main".into(),
+            kind: kind.into(),
+            bytes: 10 * pos,
+            kept_because: why.into(),
+        };
+        self.state().seen.erased.push(request.clone());
+        Ok(Response::new(EraseResponse {
+            erased: vec![
+                event(1, "agent.prompt_received", ""),
+                event(3, "agent.model_replied", ""),
+            ],
+            kept: vec![event(2, "agent.turn_started", "it holds ids only")],
+            offset_key: String::new(),
+            complete: false,
+        }))
     }
 }

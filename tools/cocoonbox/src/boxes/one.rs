@@ -1,0 +1,91 @@
+//! One box: what it is, and which models its agents use.
+
+use cocoonbox_proto::control::v1::{self as control, SetBoxModelsRequest};
+
+use super::{desktop_words, to_json};
+use crate::{
+    cli::boxes::{OneBox, SetModels},
+    client::{repeat, request},
+    context::Context,
+    exit::Exit,
+    failure::Failure,
+    models, target,
+};
+
+pub async fn run(ctx: &mut Context, command: OneBox) -> Result<Exit, Failure> {
+    match command {
+        OneBox::Show(named) => {
+            let client = ctx.client().await?;
+            let found = target::find(&client, &named.name).await?;
+            ctx.out.answer(&to_json(&found), shown(&found).join("\n"))?;
+            Ok(Exit::Ok)
+        }
+        OneBox::Models(args) => set_models(ctx, args).await,
+    }
+}
+
+async fn set_models(ctx: &mut Context, args: SetModels) -> Result<Exit, Failure> {
+    let client = ctx.client().await?;
+    let found = target::find(&client, &args.target.name).await?;
+    let there = found.models.clone().unwrap_or_default();
+    let Some(models) = models::changed(&args.models, there).map_err(Failure::usage)? else {
+        ctx.out
+            .answer(&to_json(&found), model_lines(&found).join("\n"))?;
+        return Ok(Exit::Ok);
+    };
+    let call = SetBoxModelsRequest {
+        box_id: found.id,
+        models: Some(models),
+        command_id: uuid::Uuid::new_v4().to_string(),
+    };
+    let changed = repeat(|| {
+        let (mut boxes, call) = (client.boxes(), request(call.clone()));
+        async move { boxes.set_models(call).await }
+    })
+    .await?;
+    ctx.out
+        .answer(&to_json(&changed), model_lines(&changed).join("\n"))?;
+    Ok(Exit::Ok)
+}
+
+fn shown(of: &control::Box) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} ({}): {}",
+        of.name,
+        of.id,
+        of.state().as_str_name()
+    )];
+    let desktop = desktop_words(of);
+    let said = [
+        ("image", &of.image),
+        ("desktop", &desktop),
+        ("failure", &of.failure),
+        ("notice", &of.notice),
+    ];
+    let said = said.iter().filter(|(_, what)| !what.is_empty());
+    lines.extend(said.map(|(key, what)| format!("{key}: {what}")));
+    lines.extend(model_lines(of));
+    lines
+}
+
+/// What agents without models of their own use, and whose choice it is.
+fn model_lines(of: &control::Box) -> Vec<String> {
+    let own = of.models.clone().unwrap_or_default();
+    let roles = of.models_in_use.clone().unwrap_or_default();
+    let owns: Vec<_> = [&own.main, &own.computer, &own.summarize]
+        .into_iter()
+        .flatten()
+        .chain(&own.fallbacks)
+        .collect();
+    let lines = models::lines(&roles, |model| {
+        if owns.contains(&model) {
+            " (the box's)"
+        } else {
+            " (the installation's)"
+        }
+    });
+    if lines.is_empty() {
+        return vec!["no models: neither the box nor the installation has any".to_owned()];
+    }
+    lines
+}

@@ -1,0 +1,121 @@
+//! Opening a capsule: a store and a key file.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{Read as _, Write as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use cocoonbox_capsule::{Capsule, Error, Folder, Store, UserKey};
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use crate::{
+    cli::capsule::Where,
+    context::Context,
+    exit::Exit,
+    failure::{Failure, chain},
+};
+
+/// More than a key and a line break is no key.
+const KEY_MAX: u64 = 1024;
+
+/// Makes a capsule, and a key if there is none.
+pub(super) fn init(ctx: &mut Context, place: &Where) -> Result<Exit, Failure> {
+    let store = store(place)?;
+    let (key, is_new) = if place.key_file.exists() {
+        (read_key(&place.key_file)?, false)
+    } else {
+        (make_key(&place.key_file)?, true)
+    };
+    let capsule = Capsule::init(store, &key).map_err(failure)?;
+    if is_new {
+        let file = place.key_file.display();
+        ctx.out.note(format!(
+            "made the key `{file}`; keep a copy elsewhere: nothing can be read without it"
+        ));
+    }
+    let id = capsule.id().to_string();
+    ctx.out.answer(
+        &json!({"capsule": id, "key_made": is_new}),
+        format!("made capsule {id}"),
+    )?;
+    Ok(Exit::Ok)
+}
+
+/// Opens the capsule.
+pub(super) fn open(place: &Where) -> Result<Capsule, Failure> {
+    let key = read_key(&place.key_file)?;
+    Capsule::open(store(place)?, &key).map_err(failure)
+}
+
+fn store(place: &Where) -> Result<Box<dyn Store>, Failure> {
+    let path = match place.store.split_once("://") {
+        None => PathBuf::from(&place.store),
+        Some(("file", path)) if path.starts_with('/') => PathBuf::from(path),
+        Some((scheme, _)) => {
+            let message = format!("there is no store of the kind `{scheme}`: give a folder");
+            return Err(Failure::usage(message));
+        }
+    };
+    if path.as_os_str().is_empty() {
+        return Err(Failure::usage("the store has no name"));
+    }
+    let store = Folder::open(path).map_err(|error| failure(error.into()))?;
+    Ok(Box::new(store))
+}
+
+fn read_key(path: &Path) -> Result<UserKey, Failure> {
+    let local = |error| Failure::local(format!("reading the key `{}`", path.display()), &error);
+    let file = File::open(path).map_err(local)?;
+    let meta = file.metadata().map_err(local)?;
+    if meta.mode() & 0o077 != 0 {
+        let message = format!("others may read the key `{}`", path.display());
+        let advice = format!("chmod 600 '{}'", path.display());
+        return Err(Failure::new(Exit::Refused, message).advise(advice));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.take(KEY_MAX)
+        .read_to_string(&mut text)
+        .map_err(local)?;
+    UserKey::from_text(&text).ok_or_else(|| {
+        let message = format!("`{}` holds no key: 64 hexadecimal digits", path.display());
+        Failure::new(Exit::Refused, message)
+    })
+}
+
+fn make_key(path: &Path) -> Result<UserKey, Failure> {
+    let local = |error| Failure::local(format!("writing the key `{}`", path.display()), &error);
+    let key = UserKey::random().map_err(failure)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(local)?;
+    let text = Zeroizing::new(format!("{}\n", key.to_text()));
+    file.write_all(text.as_bytes()).map_err(local)?;
+    file.sync_all().map_err(local)?;
+    Ok(key)
+}
+
+/// What a library's error means to whoever called the program.
+pub(super) fn failure(error: Error) -> Failure {
+    let exit = match &error {
+        Error::NoCapsule
+        | Error::SnapshotNotFound(_)
+        | Error::PathNotFound { .. }
+        | Error::SnapshotAmbiguous { .. } => Exit::NotFound,
+        Error::CapsuleExists | Error::WrongKey | Error::WrongKind { .. } => Exit::Refused,
+        _ => Exit::Failure,
+    };
+    let failure = Failure::new(exit, chain(&error));
+    match error {
+        Error::NoCapsule => failure.advise("make one: cocoonbox capsule init"),
+        Error::Damaged { .. } | Error::ChunkMissing { .. } => {
+            failure.advise("see what it touches: cocoonbox capsule check")
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,141 @@
+//! What a box's display shows, read by a small RFB client.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Ipv4Addr, TcpStream},
+    os::fd::AsFd,
+    thread,
+    time::Duration,
+};
+
+use rustix::thread::LinkNameSpaceType;
+
+use crate::TheBox;
+
+const PORT: u16 = 5900;
+/// Between two bytes of a display that works.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bits per pixel, depth, little endian, true colour, the greatest red, green and blue, their shifts, padding.
+const PIXELS: [u8; 16] = [32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 16, 8, 0, 0, 0, 0];
+const RAW: i32 = 0;
+
+/// A picture of the display.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    pub width: usize,
+    pub height: usize,
+    /// `0xRRGGBB`, row by row.
+    pub pixels: Vec<u32>,
+}
+
+impl Picture {
+    /// How much of it has this colour, from 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "a display has few pixels")]
+    pub fn share(&self, colour: u32) -> f64 {
+        let of = self.pixels.iter().filter(|pixel| **pixel == colour).count();
+        of as f64 / self.pixels.len() as f64
+    }
+}
+
+impl TheBox {
+    /// Takes a picture of the box's display; `None` while nobody answers there.
+    pub fn picture(&self) -> Option<Picture> {
+        let init = self.init().pid;
+        // A socket belongs to the network of the thread that makes it, so this one is left behind.
+        let dialed = thread::spawn(move || -> io::Result<TcpStream> {
+            let network = std::fs::File::open(format!("/proc/{init}/ns/net"))?;
+            let kind = Some(LinkNameSpaceType::Network);
+            rustix::thread::move_into_link_name_space(network.as_fd(), kind)?;
+            TcpStream::connect((Ipv4Addr::LOCALHOST, PORT))
+        });
+        let stream = dialed.join().expect("dialing does not panic").ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        read(stream).ok()
+    }
+}
+
+fn read(mut stream: TcpStream) -> io::Result<Picture> {
+    let mut version = [0; 12];
+    stream.read_exact(&mut version)?;
+    stream.write_all(b"RFB 003.008\n")?;
+    let kinds = usize::from(take::<1>(&mut stream)?[0]);
+    let mut offered = vec![0; kinds];
+    stream.read_exact(&mut offered)?;
+    // No password: whoever is in this network may look.
+    stream.write_all(&[1])?;
+    if u32::from_be_bytes(take(&mut stream)?) != 0 {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    // Beside others.
+    stream.write_all(&[1])?;
+    let width = u16::from_be_bytes(take(&mut stream)?);
+    let height = u16::from_be_bytes(take(&mut stream)?);
+    take::<16>(&mut stream)?;
+    skip_text(&mut stream)?;
+    let mut ask = vec![0, 0, 0, 0];
+    ask.extend(PIXELS);
+    ask.extend([2, 0, 0, 1]);
+    ask.extend(RAW.to_be_bytes());
+    // All of it, whatever was sent before.
+    ask.extend([3, 0, 0, 0, 0, 0]);
+    ask.extend(width.to_be_bytes());
+    ask.extend(height.to_be_bytes());
+    stream.write_all(&ask)?;
+    let mut picture = Picture {
+        width: width.into(),
+        height: height.into(),
+        pixels: vec![0; usize::from(width) * usize::from(height)],
+    };
+    let mut left = picture.pixels.len();
+    while left > 0 {
+        match take::<1>(&mut stream)?[0] {
+            0 => left = left.saturating_sub(update(&mut stream, &mut picture)?),
+            // A bell.
+            2 => {}
+            // Somebody copied something.
+            3 => {
+                take::<3>(&mut stream)?;
+                skip_text(&mut stream)?;
+            }
+            other => return Err(io::Error::other(format!("message {other}"))),
+        }
+    }
+    Ok(picture)
+}
+
+/// Reads one update into the picture and returns how many pixels it had.
+fn update(stream: &mut TcpStream, picture: &mut Picture) -> io::Result<usize> {
+    take::<1>(stream)?;
+    let rectangles = u16::from_be_bytes(take(stream)?);
+    let mut seen = 0;
+    for _ in 0..rectangles {
+        let mut number = || Ok::<_, io::Error>(usize::from(u16::from_be_bytes(take(stream)?)));
+        let (x, y, width, height) = (number()?, number()?, number()?, number()?);
+        if i32::from_be_bytes(take(stream)?) != RAW {
+            return Err(io::Error::other("not what was asked for"));
+        }
+        for row in y..y + height {
+            let mut bytes = vec![0; width * 4];
+            stream.read_exact(&mut bytes)?;
+            let at = row * picture.width + x;
+            let outside = || io::Error::other("outside of the display");
+            let row = picture.pixels.get_mut(at..at + width).ok_or_else(outside)?;
+            for (pixel, bytes) in row.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                *pixel = u32::from_le_bytes(*bytes) & 0x00ff_ffff;
+            }
+        }
+        seen += width * height;
+    }
+    Ok(seen)
+}
+
+fn skip_text(stream: &mut TcpStream) -> io::Result<()> {
+    let bytes = u32::from_be_bytes(take(stream)?);
+    io::copy(&mut stream.take(bytes.into()), &mut io::sink()).map(drop)
+}
+
+fn take<const BYTES: usize>(stream: &mut TcpStream) -> io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,172 @@
+//! Take-over in a real box: through the edge, the box's network and the agent that is told.
+
+use bytes::Bytes;
+use cocoonbox_e2e::{
+    Events, Installation, Setup, Shared, TheBox,
+    events::payload_if,
+    exec::start,
+    reason, run,
+    until::{soon, until},
+};
+use cocoonbox_proto::{
+    agent::v1::{
+        ControlState, ScreenRequest, ScreenResponse, ScreenStart, ShowControlRequest,
+        TakeControlRequest, screen_request::Frame, screen_response,
+    },
+    log::v1::{ControlReleased, ControlTaken, control_released::Reason},
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+static SHARED: Shared = Shared::new(Setup::plain);
+
+const DISPLAY: &str = include_str!("screen.py");
+const UPDATE: &[u8] = &[3, 1, 0, 0, 0, 0, 5, 0, 3, 32];
+const A_DOWN: &[u8] = &[4, 1, 0, 0, 0, 0, 0, 65];
+const A_UP: &[u8] = &[4, 0, 0, 0, 0, 0, 0, 65];
+
+struct Viewer {
+    frames: Streaming<ScreenResponse>,
+    requests: mpsc::Sender<ScreenRequest>,
+}
+
+impl Viewer {
+    /// Looks at the display, up to where it is described.
+    async fn open(the_box: &TheBox, lease_id: &str) -> Result<Self, Status> {
+        let (requests, sent) = mpsc::channel(16);
+        let start = Frame::Start(ScreenStart {
+            display: 0,
+            lease_id: lease_id.into(),
+        });
+        let first = ScreenRequest { frame: Some(start) };
+        requests.send(first).await.expect("room for the first");
+        let mut session = the_box.user.session(&the_box.id);
+        let frames = session.screen(ReceiverStream::new(sent)).await?;
+        let mut viewer = Self {
+            frames: frames.into_inner(),
+            requests,
+        };
+        viewer.say(b"RFB 003.008\n\x01\x01").await;
+        let mut shown = Vec::new();
+        while !shown.ends_with(b"described") {
+            let frame = soon("a frame", viewer.frames.message()).await?;
+            let frame = frame.and_then(|response| response.frame);
+            if let screen_response::Frame::Rfb(bytes) = frame.expect("it goes on") {
+                shown.extend(bytes);
+            }
+        }
+        Ok(viewer)
+    }
+
+    async fn say(&self, bytes: &[u8]) {
+        let frame = Frame::Rfb(Bytes::copy_from_slice(bytes));
+        let request = ScreenRequest { frame: Some(frame) };
+        self.requests.send(request).await.expect("it is heard");
+    }
+
+    /// Waits for the end and returns why.
+    async fn end(mut self) -> Status {
+        loop {
+            match soon("the end", self.frames.message()).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Status::ok(""),
+                Err(status) => return status,
+            }
+        }
+    }
+}
+
+async fn with_display(installation: &Installation, name: &str) -> TheBox {
+    let user = installation.user(name).await;
+    let the_box = TheBox::up(installation, &user, "main").await;
+    // It goes on without us.
+    let display = the_box.exec_stream(start(&["python3", "-c", DISPLAY]));
+    drop(display.await.expect("a command can be run"));
+    until("the display answers", || async {
+        Viewer::open(&the_box, "").await.ok()
+    })
+    .await;
+    the_box
+}
+
+async fn take(the_box: &TheBox, lease_id: &str, idle_ms: u64) -> Result<ControlState, Status> {
+    let request = TakeControlRequest {
+        lease_id: lease_id.into(),
+        idle_ms,
+        ..Default::default()
+    };
+    let taken = the_box.user.control(&the_box.id).take(request).await?;
+    Ok(taken.into_inner())
+}
+
+async fn is_free(the_box: &TheBox) -> Option<()> {
+    let mut control = the_box.user.control(&the_box.id);
+    let state = control.show(ShowControlRequest { display: 0 }).await;
+    let state = state.expect("it can be shown").into_inner();
+    state.holder.is_none().then_some(())
+}
+
+async fn heard(the_box: &TheBox, expected: &[u8]) {
+    let expected = hex::encode(expected);
+    until("the display has heard it", || async {
+        let heard = the_box.sh("od -An -v -tx1 /workspace/heard").await;
+        let heard: String = heard.split_whitespace().collect();
+        assert!(expected.starts_with(&heard), "{heard} is not of {expected}");
+        (heard == expected).then_some(())
+    })
+    .await;
+}
+
+#[test]
+fn a_display_is_looked_at_taken_over_and_handed_back() {
+    run(async {
+        let installation = SHARED.get().await;
+        let the_box = with_display(&installation, "screen").await;
+        let looking = Viewer::open(&the_box, "").await.expect("it is shown");
+        looking.say(&[A_DOWN, UPDATE].concat()).await;
+        heard(&the_box, UPDATE).await;
+        let state = take(&the_box, "l1", 0).await.expect("it is free");
+        assert_eq!(state.holder.expect("a holder").label, "screen");
+        let refused = take(&the_box, "l2", 0).await.unwrap_err();
+        assert_eq!(reason(&refused), "CONTROL_HELD");
+        let driving = Viewer::open(&the_box, "l1").await.expect("it is shown");
+        driving.say(A_DOWN).await;
+        heard(&the_box, &[UPDATE, A_DOWN].concat()).await;
+        drop(driving);
+        heard(&the_box, &[UPDATE, A_DOWN, A_UP].concat()).await;
+        until("the lease has ended", || is_free(&the_box)).await;
+        let log = Events::of_account(&the_box.user, "", &["control/"]);
+        let events = log.all().await.expect("the log can be read");
+        let taken: ControlTaken = payload_if(&events[0], "control.taken").expect("taken");
+        assert_eq!((taken.fence, taken.lease_id.as_str()), (1, "l1"));
+        let released: ControlReleased = payload_if(&events[1], "control.released").expect("over");
+        assert_eq!(released.reason(), Reason::Gone);
+        // A box that stops takes its viewers with it.
+        the_box.hibernate().await;
+        let status = looking.end().await;
+        assert!(
+            ["BOX_LET_GO", "SCREEN_GONE"].contains(&reason(&status).as_str()),
+            "{status:?}"
+        );
+        let asleep = take(&the_box, "l3", 0).await.unwrap_err();
+        assert_eq!(reason(&asleep), "BOX_NOT_RUNNING");
+    });
+}
+
+#[test]
+fn a_lease_without_input_ends_by_itself_and_outlives_a_killed_api() {
+    run(async {
+        let installation = Setup::plain().start().await;
+        let user = installation.user("idle").await;
+        let the_box = TheBox::up(&installation, &user, "main").await;
+        take(&the_box, "l1", 5_000).await.expect("it is free");
+        installation.kill9();
+        installation.restart().await;
+        let mut log = Events::of_account(&user, "", &["control/"]);
+        assert_eq!(log.next().await.kind, "control.taken");
+        assert_eq!(log.next().await.kind, "control.expired");
+        until("it is free", || is_free(&the_box)).await;
+        take(&the_box, "l2", 0).await.expect("it is free");
+    });
+}
