@@ -72,6 +72,10 @@ impl Projection for Desktops {
         event: &Recorded,
         log: &LogInfo,
     ) -> Result<(), ApplyError> {
+        // What others make of the box's other events is not this view's to fail on.
+        if !is_of_desktop(event) {
+            return Ok(());
+        }
         let Some(Seen {
             payload: Payload::Desktop(payload),
             ..
@@ -88,12 +92,16 @@ impl Projection for Desktops {
 
     fn holds(&self, _: &dyn Rows, event: &Recorded, _: &LogInfo) -> Result<bool, rows::Error> {
         // What can be erased of it, a part's output, is in no row.
-        Ok(Kind::from_number(event.kind).is_some_and(|kind| kind.name().starts_with("desktop.")))
+        Ok(is_of_desktop(event))
     }
 
     fn clear(&self, rows: &mut dyn Rows, log: &LogInfo) -> Result<(), rows::Error> {
         rows.delete(View::Desktops, &key(log))
     }
+}
+
+fn is_of_desktop(event: &Recorded) -> bool {
+    Kind::from_number(event.kind).is_some_and(|kind| kind.name().starts_with("desktop."))
 }
 
 /// Key of the only row of a box log.

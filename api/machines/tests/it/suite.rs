@@ -368,7 +368,8 @@ pub(crate) async fn delete_forgets_the_box(bench: &Bench) {
 pub(crate) async fn a_fork_bomb_stays_in_its_box(bench: &Bench) {
     let spec = bench.up("a", "w1").await;
     let other = bench.up("b", "w1").await;
-    let bomb = "bomb() { bomb | bomb & }; bomb 2>/dev/null & disown; true";
+    // Nothing of it holds the answer's pipe open.
+    let bomb = "bomb() { bomb | bomb & }; bomb >/dev/null 2>&1 & disown; true";
     bench.run(&spec, USER, bomb).await;
     until("the box is at its limit", async || {
         bench.machines.usage(&spec.box_id).await.unwrap().pids >= spec.limits.pids * 9 / 10
