@@ -142,7 +142,7 @@ impl Accounts {
             account => account,
         };
         match account {
-            Ok(account) if account.state.is_live(&owner.token_id) => Caller::User {
+            Ok(account) if account.state.opens(&owner.token_id) => Caller::User {
                 user_id: account.user_id,
                 token_id: owner.token_id,
                 admin: account.state.admin,
@@ -272,7 +272,8 @@ impl Accounts {
         let user_id = self.add(name, admin, command, caller).await?;
         // A repeated request gets another token under the same id; the one before opens nothing then.
         let token_id = token_id(&CommandId::derive(command.as_bytes(), "token").to_string());
-        self.issue_as(&user_id, token_id, label, caller).await
+        self.issue_as(&user_id, token_id, label, false, caller)
+            .await
     }
 
     /// Issues a token to a user.
@@ -282,8 +283,66 @@ impl Accounts {
         label: &str,
         caller: &Caller,
     ) -> Result<Issued, AccountError> {
-        let token_id = token_id(&self.ids.draw().simple().to_string());
-        self.issue_as(user_id, token_id, label, caller).await
+        let token_id = self.draw_token_id();
+        self.issue_as(user_id, token_id, label, false, caller).await
+    }
+
+    /// Issues a sign-in link to a user: what it reveals opens nothing, and is exchanged once.
+    pub async fn issue_link(
+        &self,
+        user_id: &str,
+        label: &str,
+        caller: &Caller,
+    ) -> Result<Issued, AccountError> {
+        let token_id = self.draw_token_id();
+        self.issue_as(user_id, token_id, label, true, caller).await
+    }
+
+    /// Exchanges a sign-in link that is not older than `issued_after_us` for a token.
+    pub async fn exchange(
+        &self,
+        link: &str,
+        label: &str,
+        issued_after_us: i64,
+    ) -> Result<Issued, AccountError> {
+        let refused = || AccountError::User(Execute::Rejected(user::Rejection::NoSuchLink));
+        let owner = self.vault.owner(link).await?.ok_or_else(refused)?;
+        let account = self.account(&owner.user_id).await?;
+        let issued_us = account.issued_us.get(&owner.token_id).copied();
+        if issued_us.is_none_or(|at| at < issued_after_us) {
+            return Err(refused());
+        }
+        let token_id = self.draw_token_id();
+        let token = self.vault.issue(&token_id, &owner.user_id).await?;
+        let command = user::Command::Exchange {
+            link_id: owner.token_id.clone(),
+            token_id: token_id.clone(),
+            label: label.to_owned(),
+        };
+        let caller = Caller::User {
+            user_id: owner.user_id.clone(),
+            token_id: owner.token_id.clone(),
+            admin: account.state.admin,
+        };
+        let executed = self.execute(&owner.user_id, &command, &caller).await;
+        let executed = match executed {
+            Ok(executed) => executed,
+            Err(error) => {
+                self.vault.forget(&token_id).await?;
+                return Err(error);
+            }
+        };
+        self.vault.forget(&owner.token_id).await?;
+        Ok(Issued {
+            account: self.account(&owner.user_id).await?,
+            token_id,
+            token,
+            key: executed.key,
+        })
+    }
+
+    fn draw_token_id(&self) -> String {
+        token_id(&self.ids.draw().simple().to_string())
     }
 
     async fn issue_as(
@@ -291,12 +350,14 @@ impl Accounts {
         user_id: &str,
         token_id: String,
         label: &str,
+        sign_in: bool,
         caller: &Caller,
     ) -> Result<Issued, AccountError> {
         let token = self.vault.issue(&token_id, user_id).await?;
         let command = user::Command::IssueToken {
             token_id: token_id.clone(),
             label: label.to_owned(),
+            sign_in,
         };
         let executed = self.execute(user_id, &command, caller).await?;
         let account = self.account(user_id).await?;

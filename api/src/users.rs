@@ -101,13 +101,13 @@ impl users_server::Users for Users {
     ) -> Result<Response<IssuedToken>, Status> {
         let caller = Caller::of(request.extensions());
         let user_id = caller.user()?.to_owned();
-        let label = label(&request.get_ref().label)?;
-        let issued = self
-            .accounts
-            .issue(&user_id, label, &caller)
-            .await
-            .map_err(from_account)?;
-        Ok(Response::new(issued_token(&issued)))
+        let (asked, label) = (request.get_ref(), label(&request.get_ref().label)?);
+        let issued = if asked.sign_in {
+            self.accounts.issue_link(&user_id, label, &caller).await
+        } else {
+            self.accounts.issue(&user_id, label, &caller).await
+        };
+        Ok(Response::new(issued_token(&issued.map_err(from_account)?)))
     }
 
     async fn list_tokens(
@@ -120,6 +120,7 @@ impl users_server::Users for Users {
             label: token.label.clone(),
             issued_at_ms: account.issued_us.get(id).map_or(0, |us| us / 1_000),
             revoked: token.revoked,
+            sign_in: token.sign_in,
         });
         Ok(Response::new(ListTokensResponse {
             tokens: tokens.collect(),
@@ -324,7 +325,7 @@ pub fn command_id(text: &str, ids: &dyn Ids) -> Result<CommandId, Status> {
         .map_err(|_| status::bad_field("command_id", "not a UUID"))
 }
 
-fn from_account(error: AccountError) -> Status {
+pub(crate) fn from_account(error: AccountError) -> Status {
     match error {
         AccountError::NoSuchUser(_) => {
             status::status(Code::NotFound, "NO_SUCH_USER", "there is no such user")
@@ -378,6 +379,11 @@ fn from_user(rejection: user::Rejection) -> Status {
             Code::FailedPrecondition,
             "TOKEN_REVOKED",
             rejection.to_string(),
+        ),
+        R::NoSuchLink => status::status(
+            Code::FailedPrecondition,
+            "NO_SUCH_LINK",
+            "this sign-in link was used, or is too old; get another with `cocoonbox console`",
         ),
     }
 }

@@ -26,6 +26,8 @@ pub struct State {
 pub struct Token {
     pub label: String,
     pub revoked: bool,
+    /// A sign-in link: good for one exchange, and for nothing else.
+    pub sign_in: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,14 @@ pub enum Command {
     },
     /// The token's hash is in the vault before this, so that a token in the log is one that works.
     IssueToken {
+        token_id: String,
+        label: String,
+        /// A sign-in link instead of a token.
+        sign_in: bool,
+    },
+    /// Gives a token for a sign-in link, which ends with it.
+    Exchange {
+        link_id: String,
         token_id: String,
         label: String,
     },
@@ -68,16 +78,24 @@ pub enum Rejection {
     NoSuchToken { token_id: String },
     #[error("token `{token_id}` was revoked; a token is issued once")]
     TokenRevoked { token_id: String },
+    #[error("this is no sign-in link, or it was used")]
+    NoSuchLink,
 }
 
 impl State {
     /// Whether a token with this id is good: issued, not revoked, and its user is there.
     pub fn is_live(&self, token_id: &str) -> bool {
-        !self.deleted
-            && self
-                .tokens
-                .get(token_id)
-                .is_some_and(|token| !token.revoked)
+        self.live(token_id).is_some()
+    }
+
+    /// Whether a token with this id opens anything itself.
+    pub fn opens(&self, token_id: &str) -> bool {
+        self.live(token_id).is_some_and(|token| !token.sign_in)
+    }
+
+    fn live(&self, token_id: &str) -> Option<&Token> {
+        let token = self.tokens.get(token_id)?;
+        (!self.deleted && !token.revoked).then_some(token)
     }
 
     /// Returns how many tokens are good.
@@ -102,7 +120,12 @@ impl State {
         }
     }
 
-    fn issue(&self, token_id: &str, label: &str) -> Result<Vec<UserEvent>, Rejection> {
+    fn issue(
+        &self,
+        token_id: &str,
+        label: &str,
+        sign_in: bool,
+    ) -> Result<Vec<UserEvent>, Rejection> {
         self.present()?;
         if token_id.is_empty() {
             return Err(Rejection::Empty { field: "token_id" });
@@ -120,10 +143,26 @@ impl State {
         if self.live_tokens() >= TOKENS_LIVE_MAX {
             return Err(Rejection::TooManyTokens);
         }
-        Ok(vec![UserEvent::TokenIssued(log::UserTokenIssued {
-            token_id: token_id.to_owned(),
-            label: label.to_owned(),
-        })])
+        Ok(vec![issued(token_id, label, sign_in)])
+    }
+
+    /// In one decision, so that of two who hold a link one gets in.
+    fn exchange(
+        &self,
+        link_id: &str,
+        token_id: &str,
+        label: &str,
+    ) -> Result<Vec<UserEvent>, Rejection> {
+        self.present()?;
+        if token_id.is_empty() {
+            return Err(Rejection::Empty { field: "token_id" });
+        }
+        let is_link = self.live(link_id).is_some_and(|link| link.sign_in);
+        if !is_link || self.tokens.contains_key(token_id) {
+            return Err(Rejection::NoSuchLink);
+        }
+        check_label(label)?;
+        Ok(vec![revoked(link_id), issued(token_id, label, false)])
     }
 }
 
@@ -165,7 +204,16 @@ impl Aggregate for State {
                     name: name.clone(),
                 })])
             }
-            Command::IssueToken { token_id, label } => self.issue(token_id, label),
+            Command::IssueToken {
+                token_id,
+                label,
+                sign_in,
+            } => self.issue(token_id, label, *sign_in),
+            Command::Exchange {
+                link_id,
+                token_id,
+                label,
+            } => self.exchange(link_id, token_id, label),
             Command::RevokeToken { token_id } => {
                 self.present()?;
                 match self.tokens.get(token_id) {
@@ -173,11 +221,7 @@ impl Aggregate for State {
                         token_id: token_id.clone(),
                     }),
                     Some(Token { revoked: true, .. }) => Ok(Vec::new()),
-                    Some(Token { revoked: false, .. }) => {
-                        Ok(vec![UserEvent::TokenRevoked(log::UserTokenRevoked {
-                            token_id: token_id.clone(),
-                        })])
-                    }
+                    Some(Token { revoked: false, .. }) => Ok(vec![revoked(token_id)]),
                 }
             }
             Command::Delete if !self.exists() => Err(Rejection::NotFound),
@@ -216,6 +260,7 @@ impl Aggregate for State {
                 let token = Token {
                     label: event.label.clone(),
                     revoked: false,
+                    sign_in: event.sign_in,
                 };
                 self.tokens.insert(event.token_id.clone(), token);
             }
@@ -232,4 +277,18 @@ impl Aggregate for State {
     fn pick(payload: Payload) -> Option<UserEvent> {
         UserEvent::pick(payload)
     }
+}
+
+fn issued(token_id: &str, label: &str, sign_in: bool) -> UserEvent {
+    UserEvent::TokenIssued(log::UserTokenIssued {
+        token_id: token_id.to_owned(),
+        label: label.to_owned(),
+        sign_in,
+    })
+}
+
+fn revoked(token_id: &str) -> UserEvent {
+    UserEvent::TokenRevoked(log::UserTokenRevoked {
+        token_id: token_id.to_owned(),
+    })
 }

@@ -21,7 +21,35 @@ fn issue(id: &str) -> Command {
     Command::IssueToken {
         token_id: id.into(),
         label: "laptop".into(),
+        sign_in: false,
     }
+}
+
+fn exchange(link: &str, token: &str) -> Command {
+    Command::Exchange {
+        link_id: link.into(),
+        token_id: token.into(),
+        label: "console".into(),
+    }
+}
+
+#[test]
+fn a_sign_in_link_opens_nothing_but_is_a_token_once() {
+    let mut user = created();
+    let link = Command::IssueToken {
+        token_id: "l".into(),
+        label: "sign-in".into(),
+        sign_in: true,
+    };
+    user.send(&link).unwrap();
+    assert!(user.state.is_live("l") && !user.state.opens("l"));
+    assert_eq!(user.send(&exchange("l", "t")).unwrap().len(), 2);
+    assert!(!user.state.is_live("l") && user.state.opens("t"));
+    for (link, token) in [("l", "t2"), ("t", "t2"), ("none", "t2")] {
+        let again = user.send(&exchange(link, token));
+        assert_eq!(again, Err(Rejection::NoSuchLink), "{link}");
+    }
+    user.check_fold();
 }
 
 #[test]

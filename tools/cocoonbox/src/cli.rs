@@ -134,6 +134,7 @@ pub enum Command {
         after_long_help = "Examples:\n  cocoonbox whoami\n  cocoonbox whoami --json | jq -r .name"
     )]
     Whoami,
+    Console(users::Console),
     /// Issue, list and revoke tokens
     #[command(subcommand)]
     Token(users::Token),

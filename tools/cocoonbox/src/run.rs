@@ -56,6 +56,7 @@ async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Login(_) => users::login(ctx).await,
         Command::Logout => users::logout(ctx),
         Command::Whoami => users::whoami(ctx).await,
+        Command::Console(args) => users::console(ctx, args).await,
         Command::Token(command) => users::token(ctx, command).await,
         Command::User(command) => users::user(ctx, command).await,
         Command::Ensure(args) => boxes::ensure(ctx, args).await,

@@ -10,7 +10,7 @@ use cocoonbox_proto::{
 use serde_json::Value;
 
 use crate::{
-    cli::users as cli,
+    cli::{DEFAULT_API, users as cli},
     client::{Client, repeat, request},
     context::Context,
     credentials::Login,
@@ -62,13 +62,38 @@ pub async fn whoami(ctx: &mut Context) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+pub async fn console(ctx: &mut Context, args: cli::Console) -> Result<Exit, Failure> {
+    let api = ctx.global.api.clone();
+    let reached = api.host_port().map(|_| api.to_string());
+    let at = args.at.or(reached);
+    let at = at.unwrap_or_else(|| DEFAULT_API.to_owned());
+    let client = ctx.client().await?;
+    let call = IssueTokenRequest {
+        label: "sign-in link".to_owned(),
+        sign_in: true,
+    };
+    let issued = client
+        .users()
+        .issue_token(request(call))
+        .await?
+        .into_inner();
+    let link = format!("{}/#sign-in={}", at.trim_end_matches('/'), issued.token);
+    ctx.out
+        .note("signs a browser in as you, once, within ten minutes:");
+    ctx.out.answer(&serde_json::json!({"link": link}), &link)?;
+    Ok(Exit::Ok)
+}
+
 pub async fn token(ctx: &mut Context, command: cli::Token) -> Result<Exit, Failure> {
     let client = ctx.client().await?;
     match command {
         cli::Token::Issue { label } => {
             let issued = client
                 .users()
-                .issue_token(request(IssueTokenRequest { label }))
+                .issue_token(request(IssueTokenRequest {
+                    label,
+                    sign_in: false,
+                }))
                 .await?;
             issued_once(ctx, &issued.into_inner())?;
         }

@@ -15,6 +15,23 @@ Examples:
   cocoonbox login --api http://127.0.0.1:8750 < token")]
 pub struct Login {}
 
+/// Sign a browser in to the console
+///
+/// Prints a link that signs a browser in as you, once, within ten minutes. The console is the page that
+/// the api serves: boxes, conversations, screens, terminals, history. `cocoonbox token list` shows which
+/// browsers are signed in, `cocoonbox token revoke` ends one.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  cocoonbox console
+  xdg-open \"$(cocoonbox console)\"
+  cocoonbox console --at https://box.example.org")]
+pub struct Console {
+    /// Where the browser reaches the api, if not as we do
+    #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url)]
+    pub at: Option<String>,
+}
+
 #[derive(Clone, Debug, Subcommand)]
 pub enum Token {
     /// Make another token for yourself

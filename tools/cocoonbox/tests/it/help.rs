@@ -32,6 +32,7 @@ async fn the_overview() {
       login        Keep a token for an api
       logout       Forget the token for this api
       whoami       Show whose token is in use
+      console      Sign a browser in to the console
       token        Issue, list and revoke tokens
       user         Create, list and delete users
       ensure       Make a box, or wake it

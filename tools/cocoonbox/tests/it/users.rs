@@ -60,3 +60,18 @@ async fn a_wrong_token_is_not_kept() {
     let program = Program::new(fake.serve().await).without_token();
     assert_eq!(program.run(&["login"]).await.code, 2);
 }
+
+#[tokio::test]
+async fn a_sign_in_link_leads_to_where_the_browser_reaches_the_api() {
+    let fake = Fake::new();
+    let api = fake.serve().await;
+    let program = Program::new(&api);
+    let run = program.run(&["console"]).await;
+    assert_eq!(run.text(), format!("{api}/#sign-in=cbx_link\n"));
+    assert!(run.stderr.contains("once"), "{}", run.stderr);
+    let run = program
+        .run(&["console", "--at", "https://box.example/", "--json"])
+        .await;
+    let link: serde_json::Value = serde_json::from_str(&run.text()).unwrap();
+    assert_eq!(link["link"], "https://box.example/#sign-in=cbx_link");
+}

@@ -150,7 +150,10 @@ fn odd_texts_in_every_field_of_the_control_plane() {
             typed(
                 &what,
                 user.users()
-                    .issue_token(IssueTokenRequest { label: odd() })
+                    .issue_token(IssueTokenRequest {
+                        label: odd(),
+                        sign_in: false,
+                    })
                     .await,
             );
             let audit = AuditRequest {

@@ -59,7 +59,13 @@ impl Victim {
             .create("zebra-name", installation.channel())
             .await;
         let label = "zebra-label".to_owned();
-        let issued = user.users().issue_token(IssueTokenRequest { label }).await;
+        let issued = user
+            .users()
+            .issue_token(IssueTokenRequest {
+                label,
+                sign_in: false,
+            })
+            .await;
         issued.expect("a token is issued");
         let the_box = TheBox::up(installation, &user, "zebra-box").await;
         let agent = CreateAgentRequest {

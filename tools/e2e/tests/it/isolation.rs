@@ -483,6 +483,7 @@ fn a_revoked_token_ends_its_streams() {
         let ada = installation.user("ada-revoked").await;
         let label = control::IssueTokenRequest {
             label: "thief".into(),
+            ..Default::default()
         };
         let issued = ada
             .users()
@@ -522,6 +523,7 @@ fn every_method_wants_a_token_that_lives() {
         let ada = Victim::of(&installation, "ada-token").await;
         let label = control::IssueTokenRequest {
             label: "old".into(),
+            ..Default::default()
         };
         let issued = ada
             .user

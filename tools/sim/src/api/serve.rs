@@ -155,7 +155,11 @@ impl Api {
         self.breathe().await;
         let log = self.account(&user).map_err(|e| ApiError::of_read(&e))?;
         let token_id = format!("t{}", &command.to_string()[..10]);
-        let asked = user::Command::IssueToken { token_id, label };
+        let asked = user::Command::IssueToken {
+            token_id,
+            label,
+            sign_in: false,
+        };
         let digest = *blake3::hash(format!("{asked:?}").as_bytes()).as_bytes();
         let stream = format!("user/{user}");
         self.execute::<user::State>(log, &stream, &asked, &user, command, digest)

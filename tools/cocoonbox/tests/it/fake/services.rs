@@ -386,9 +386,15 @@ impl Users for Fake {
 
     async fn issue_token(
         &self,
-        _: Request<IssueTokenRequest>,
+        request: Request<IssueTokenRequest>,
     ) -> Result<Response<IssuedToken>, Status> {
-        none()
+        if !request.get_ref().sign_in {
+            return none();
+        }
+        Ok(Response::new(IssuedToken {
+            token: "cbx_link".into(),
+            ..IssuedToken::default()
+        }))
     }
 
     async fn list_tokens(
