@@ -1,10 +1,13 @@
-.PHONY: help image run test check fix bench bench-log bench-capsule proof-agent proof-model proof-screen fuzz sim sim-long clean
+.PHONY: help image console run test check fix bench bench-log bench-capsule proof-agent proof-model proof-screen proof-console fuzz sim sim-long clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 image: ## Build the images of boxes, or only FLAVOUR=core, light or desktop
 	@for flavour in $(or $(FLAVOUR),core light desktop); do image/build "$$flavour" || exit; done
+
+console: ## Build the console, which becomes a part of the api
+	@bash -c 'source tools/lib.sh && build_console'
 
 run: ## Do the main job with a real box, on embedded defaults
 	@tools/run
@@ -35,6 +38,9 @@ proof-model: ## Do a task with a real, small model, offline (150 MB)
 
 proof-screen: ## Drive a real desktop with TigerVNC's viewer and vncdotool
 	@tools/proof/screen
+
+proof-console: ## Use the console in a real browser, with a real box
+	@tools/proof/console/run
 
 fuzz: ## Feed every decoder of foreign bytes, SECONDS (5) each
 	@tools/fuzz/run $(SECONDS)

@@ -69,9 +69,34 @@ need_boxes() { need_packages runc erofs-utils mmdebstrap; }
 # makes disks fail.
 need_tested() { need_packages postgresql python3 strace e2fsprogs; }
 
+# What the console is built with: a Node of at least 18, which also checks the protocol files.
+need_node() {
+  command -v npm >/dev/null || need_packages npm
+}
+
+# Builds the console into the checkout, or takes it from the cache: it follows from its sources and the protocol.
+build_console() {
+  local console="$top/api/console" hash kept
+  hash=$(cd "$top" && find api/console proto/cocoonbox -type f \
+    -not -path '*/node_modules/*' -not -path 'api/console/dist/*' -not -path 'api/console/src/protocol/*' |
+    LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c-16)
+  kept="$COCOONBOX_CACHE/console/$hash"
+  if [ ! -d "$kept" ]; then
+    say "building the console"
+    need_node
+    (cd "$console" && npm ci --silent && npm run --silent build) >&2 || die "the console could not be built"
+    mkdir -p "$COCOONBOX_CACHE/console"
+    # Whole or not at all: another run may look at the same time.
+    rm -rf "$kept.$$" && cp -r "$console/dist" "$kept.$$" && { mv -T "$kept.$$" "$kept" 2>/dev/null || rm -rf "$kept.$$"; }
+  fi
+  # Files that are as they were keep their times, so that nothing is compiled again.
+  diff -rq "$kept" "$console/dist" >/dev/null 2>&1 || { rm -rf "$console/dist" && cp -r "$kept" "$console/dist"; }
+}
+
 # Builds the programs; the agent a second time, linked statically, since it runs in the box's image and
 # must not depend on the C library there. Sets `bin` and `COCOONBOX_AGENT`.
 build_programs() {
+  build_console
   say "building (the first time takes some minutes)"
   cargo build --manifest-path "$top/Cargo.toml" --locked --workspace --bins >&2
   cargo rustc --manifest-path "$top/Cargo.toml" --locked -p cocoonbox-agent --bin cocoonbox-agent -- \

@@ -11,6 +11,7 @@ pub mod budget;
 pub mod channel;
 pub mod checkpoints;
 pub mod config;
+pub mod console;
 pub mod control;
 pub mod credential;
 pub mod door;

@@ -36,6 +36,7 @@ use crate::{
     channel::Channels,
     checkpoints::{self, Checkpointer},
     config::{self, Config},
+    console::{self, Console},
     control::Desks,
     credential::Signer,
     door::DoorServices,
@@ -309,6 +310,7 @@ impl Server {
             store: store.clone(),
             handle: checkpoints,
         };
+        let for_console = (accounts.clone(), clock.clone());
         let router = router(
             accounts,
             users,
@@ -340,7 +342,14 @@ impl Server {
         // Stopped last: what is written while the rest stops is signed too.
         let (sign, signer) = (CancellationToken::new(), TaskTracker::new());
         signer.spawn(checkpointer.run(sign.clone()));
-        tasks.spawn(listen::tcp(listener, router.clone(), stop.clone()));
+        let (accounts, clock) = for_console;
+        let console = console::routes(Console {
+            accounts,
+            clock,
+            grpc: router.clone(),
+            stop: stop.clone(),
+        });
+        tasks.spawn(listen::tcp(listener, console, stop.clone()));
         tasks.spawn(metrics::keep_up(scraper.handle.clone(), stop.clone()));
         if let Some(listener) = scraped {
             tasks.spawn(metrics::listen(listener, scraper.clone(), stop.clone()));

@@ -7,6 +7,7 @@
 
 mod budget;
 mod checkpoints;
+mod console;
 mod door;
 mod elsewhere;
 mod flavors;

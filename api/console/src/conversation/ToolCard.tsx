@@ -1,0 +1,118 @@
+import { useState } from "preact/hooks";
+import { AgentToolFinished_Outcome as Outcome, Risk } from "../protocol/cocoonbox/log/v1/agent_pb";
+import { clock } from "../parts/time";
+import { useAction } from "../parts/action";
+import { agents, inBox } from "../wire/clients";
+import { outcomes, risks, w } from "../words";
+import { Picture } from "./Picture";
+import type { Tool } from "./items";
+
+/** The arguments that say most, in this order, so that a call reads as one line. */
+const TELLING = ["command", "cmd", "url", "pattern", "path", "question", "description", "name"];
+
+export function summary(tool: Pick<Tool, "name" | "args">): string {
+  const args = parsed(tool.args);
+  const key = TELLING.find((one) => typeof args[one] === "string");
+  const text = key ? String(args[key]) : tool.args;
+  return text.replace(/\s+/g, " ");
+}
+
+function parsed(json: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(json);
+    return value && typeof value === "object" ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}
+
+function pretty(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}
+
+interface Props {
+  tool: Tool;
+  boxId: string;
+  agentId: string;
+}
+
+export function ToolCard({ tool, boxId, agentId }: Props) {
+  const failed = tool.state === "finished" && tool.outcome !== Outcome.OK;
+  const state =
+    tool.state === "running"
+      ? w.conversation.running
+      : tool.state === "proposed"
+        ? w.conversation.proposed
+        : outcomes[tool.outcome ?? Outcome.UNSPECIFIED];
+  return (
+    <article class={`tool ${failed ? "failed" : ""}`}>
+      <details open={tool.state === "running" && tool.output !== ""}>
+        <summary>
+          <span class={`dot ${tool.state}`} aria-hidden="true" />
+          <b>{tool.name}</b>
+          <code class="line">{summary(tool)}</code>
+          <span class="state">{state}</span>
+        </summary>
+        <h4>{w.conversation.arguments}</h4>
+        <pre>{pretty(tool.args)}</pre>
+        {tool.output && (
+          <>
+            <h4>{w.conversation.output}</h4>
+            <pre class="output">{tool.output}</pre>
+          </>
+        )}
+        {tool.content && tool.content !== tool.output && (
+          <>
+            <h4>{w.conversation.result}</h4>
+            <pre class="output">{tool.content}</pre>
+          </>
+        )}
+      </details>
+      {tool.images.map((image) => (
+        <Picture key={image.blob} image={image} boxId={boxId} />
+      ))}
+      {tool.approval && <ApprovalCard tool={tool} boxId={boxId} agentId={agentId} />}
+    </article>
+  );
+}
+
+function ApprovalCard({ tool, boxId, agentId }: Props) {
+  const [comment, setComment] = useState("");
+  const approval = tool.approval!;
+  const respond = useAction((allow: boolean, forConversation: boolean) =>
+    agents.respond({ agentId, approvalId: approval.id, allow, forConversation, comment }, inBox(boxId)),
+  );
+  if (approval.answer !== "none") {
+    const said = approval.comment ? `${w.approval[approval.answer]}: ${approval.comment}` : w.approval[approval.answer];
+    return <p class="answered">{said}</p>;
+  }
+  return (
+    <form class="approval" aria-label={w.approval.title} onSubmit={(event) => event.preventDefault()}>
+      <p>
+        <b>{w.approval.title}</b> <span class={tool.risk >= Risk.DESTRUCTIVE ? "danger" : ""}>{risks[tool.risk]}</span>
+      </p>
+      <pre>{pretty(tool.args)}</pre>
+      <label>
+        {w.approval.reason}
+        <input value={comment} onInput={(event) => setComment(event.currentTarget.value)} maxLength={2000} />
+      </label>
+      <div class="row">
+        <button type="button" class="primary" disabled={respond.busy} onClick={() => respond.run(true, false)}>
+          {w.approval.once}
+        </button>
+        <button type="button" disabled={respond.busy} onClick={() => respond.run(true, true)}>
+          {w.approval.conversation}
+        </button>
+        <button type="button" class="danger" disabled={respond.busy} onClick={() => respond.run(false, false)}>
+          {w.approval.deny}
+        </button>
+      </div>
+      {approval.expiresAtMs > 0 && <p class="faint">{w.approval.until(clock(approval.expiresAtMs))}</p>}
+      {respond.error && <p class="error" role="alert">{respond.error}</p>}
+    </form>
+  );
+}

@@ -1,0 +1,75 @@
+/** What a conversation is made of, as a person sees it. */
+
+import type {
+  AgentModelFailed_Reason,
+  AgentTodoSet_Item,
+  AgentToolFinished_Outcome,
+  AgentTurnEnded_Outcome,
+  Image,
+  Risk,
+} from "../protocol/cocoonbox/log/v1/agent_pb";
+
+interface Common {
+  /** Stays the same while the item changes. */
+  id: string;
+  atMs: number;
+}
+
+export interface Prompt extends Common {
+  type: "prompt";
+  text: string;
+  steer: boolean;
+  images: Image[];
+  state: "waiting" | "taken" | "withdrawn";
+  erased: boolean;
+}
+
+export interface Words extends Common {
+  type: "reply" | "thinking";
+  text: string;
+  /** More of it comes. */
+  partial: boolean;
+}
+
+export interface Approval {
+  id: string;
+  expiresAtMs: number;
+  answer: "none" | "allowed" | "denied" | "expired";
+  comment: string;
+}
+
+export interface Tool extends Common {
+  type: "tool";
+  name: string;
+  args: string;
+  risk: Risk;
+  approval?: Approval;
+  state: "proposed" | "running" | "finished";
+  outcome?: AgentToolFinished_Outcome;
+  /** What the model was told. */
+  content: string;
+  /** What it printed, while and after it ran. */
+  output: string;
+  images: Image[];
+  blob: string;
+}
+
+export interface Question extends Common {
+  type: "question";
+  question: string;
+  choices: string[];
+  answer?: string;
+}
+
+export interface Note extends Common {
+  type: "note";
+  note:
+    | { of: "model failed"; reason: AgentModelFailed_Reason; detail: string; retryable: boolean }
+    | { of: "turn ended"; outcome: AgentTurnEnded_Outcome; detail: string }
+    | { of: "compacted"; summary: string }
+    | { of: "cancelling" }
+    | { of: "branched" };
+}
+
+export type Item = Prompt | Words | Tool | Question | Note;
+export type Todo = AgentTodoSet_Item[];

@@ -1,0 +1,82 @@
+import "./style.css";
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { DevicesView } from "./account/DevicesView";
+import { SignIn } from "./account/SignIn";
+import { UsageView } from "./account/UsageView";
+import { BoxList } from "./boxes/BoxList";
+import { BoxPage } from "./boxes/BoxPage";
+import { boxes, link, watch } from "./boxes/store";
+import { address, go, route } from "./route";
+import { current, linkInAddress, type Session, signOut } from "./wire/session";
+import { w } from "./words";
+
+const given = linkInAddress();
+
+function Console() {
+  const [session, setSession] = useState<Session | null | undefined>();
+  const [error, setError] = useState("");
+  useEffect(() => {
+    current().then(
+      (found) => setSession(found ?? null),
+      (failure: unknown) => setError(String(failure)),
+    );
+  }, []);
+  // The list cannot be had: the token was revoked elsewhere.
+  const refused = link.value === "refused";
+  if (error) return <main class="sign-in"><p class="error" role="alert">{error}</p></main>;
+  if (session === undefined) return <main class="sign-in" role="status">{w.loading}</main>;
+  if (session === null || refused) {
+    return (
+      <SignIn
+        link={given}
+        done={(found) => {
+          link.value = "live";
+          setSession(found);
+        }}
+      />
+    );
+  }
+  return <House session={session} leave={() => setSession(null)} />;
+}
+
+function House({ session, leave }: { session: Session; leave: () => void }) {
+  useEffect(() => {
+    const stop = new AbortController();
+    void watch(stop.signal);
+    return () => {
+      stop.abort();
+      boxes.value = undefined;
+    };
+  }, [session.token_id]);
+  const here = route.value;
+  const first = boxes.value?.[0];
+  useEffect(() => {
+    if (here.page === "none" && first) go({ page: "box", boxId: first.id, tab: "conversation" });
+  }, [here.page, first?.id]);
+  return (
+    <div class="house" data-page={here.page}>
+      <aside>
+        <a class="brand" href={address({ page: "none" })}>
+          <img src="/icon.svg" alt="" width="24" height="24" /> {w.product}
+        </a>
+        <BoxList />
+        <footer>
+          <a href={address({ page: "usage" })}>{w.account.usage}</a>
+          <a href={address({ page: "devices" })}>{w.account.devices}</a>
+          <span class="faint">{session.name}</span>
+          <button type="button" class="quiet small" onClick={() => signOut().finally(leave)}>{w.account.signOut}</button>
+        </footer>
+      </aside>
+      <main>
+        {here.page === "box" && <BoxPage boxId={here.boxId} tab={here.tab} />}
+        {here.page === "usage" && <UsageView />}
+        {here.page === "devices" && <DevicesView here={session.token_id} />}
+        {here.page === "none" && <p class="empty">{boxes.value ? w.boxes.pick : w.loading}</p>}
+      </main>
+    </div>
+  );
+}
+
+const place = document.getElementById("console");
+if (place) render(<Console />, place);

@@ -1,0 +1,11 @@
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+/** The time of day. */
+export function clock(ms: number): string {
+  return CLOCK.format(ms);
+}
+
+export function moment(ms: number): string {
+  return MOMENT.format(ms);
+}

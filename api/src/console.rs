@@ -1,0 +1,70 @@
+//! The console: the page that people see their boxes by, and what a browser needs beside gRPC.
+//!
+//! A browser speaks to the same services as everyone. It cannot read trailers, so calls with one answer come as
+//! gRPC-Web. It keeps six HTTP/1 connections to a host, for all of its tabs, so each stream comes in a WebSocket,
+//! which also goes both ways. It is known by a cookie that its scripts cannot read and that counts only in
+//! requests of the page itself.
+
+mod call;
+mod files;
+mod frames;
+mod origin;
+mod session;
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    middleware,
+    response::{IntoResponse, Response},
+    routing::{any, get},
+};
+use cocoonbox_events::Clock;
+use tokio_util::sync::CancellationToken;
+use tonic_web::GrpcWebLayer;
+use tower::{Layer as _, ServiceExt as _};
+
+use crate::accounts::Accounts;
+
+/// What the console's own paths stand on.
+#[derive(Clone)]
+pub struct Console {
+    pub accounts: Arc<Accounts>,
+    pub clock: Arc<dyn Clock>,
+    /// Every service, as other clients have it.
+    pub grpc: Router,
+    pub stop: CancellationToken,
+}
+
+/// Returns everything that TCP clients are answered: the page, its session, its streams, and gRPC.
+pub fn routes(console: Console) -> Router {
+    Router::new()
+        .route("/", get(files::page))
+        .route("/assets/{*path}", get(files::asset))
+        .route("/manifest.webmanifest", get(files::manifest))
+        .route("/icon.svg", get(files::icon))
+        .route(
+            "/console/session",
+            get(session::show).post(session::begin).delete(session::end),
+        )
+        .route("/console/call/{service}/{method}", any(call::open))
+        .fallback(grpc)
+        .layer(middleware::from_fn(origin::admit))
+        .with_state(console)
+}
+
+async fn grpc(State(console): State<Console>, request: Request) -> Response {
+    let content_type = request.headers().get(http::header::CONTENT_TYPE);
+    let is_web = content_type.is_some_and(|is| is.as_bytes().starts_with(b"application/grpc-web"));
+    if is_web {
+        let Ok(answer) = GrpcWebLayer::new()
+            .layer(console.grpc)
+            .oneshot(request)
+            .await;
+        return answer.map(Body::new);
+    }
+    let Ok(answer) = console.grpc.oneshot(request).await;
+    answer.into_response()
+}
