@@ -63,11 +63,11 @@ need_build() {
 }
 
 # What boxes need on the host.
-need_boxes() { need_packages runc erofs-utils mmdebstrap; }
+need_boxes() { need_packages runc erofs-utils mmdebstrap e2fsprogs mount; }
 
 # What the tests run beside us: a PostgreSQL of their own, the verifier that goes with an export, and what
 # makes disks fail.
-need_tested() { need_packages postgresql python3 strace e2fsprogs; }
+need_tested() { need_packages postgresql python3 openssl strace e2fsprogs; }
 
 # What the console is built with: a Node of at least 18, which also checks the protocol files.
 need_node() {

@@ -98,6 +98,10 @@ pub struct Limits {
     /// Thousandths of a core.
     pub cpu_millis: u32,
     pub pids: u32,
+    /// Read from the disk, and written to it, in a second; 0 = as many as there are.
+    pub io_bytes_per_second: u64,
+    /// What the disks of a box hold that is made from now on; 0 = whatever the host has.
+    pub disk_bytes: u64,
     /// Boxes of one user that are not deleted.
     pub boxes_per_user: usize,
 }
@@ -163,6 +167,8 @@ impl Default for Limits {
             memory_bytes: 2 << 30,
             cpu_millis: 2_000,
             pids: 1_024,
+            io_bytes_per_second: 256 << 20,
+            disk_bytes: 0,
             boxes_per_user: 20,
         }
     }

@@ -222,6 +222,8 @@ impl Server {
                 memory_bytes: limits.memory_bytes,
                 cpu_millis: limits.cpu_millis,
                 pids: limits.pids,
+                io_bytes_per_second: Some(limits.io_bytes_per_second).filter(|rate| *rate > 0),
+                disk_bytes: Some(limits.disk_bytes).filter(|bytes| *bytes > 0),
             },
             models: config.models.clone(),
         });

@@ -22,6 +22,7 @@ mod bundle;
 mod cgroup;
 mod disks;
 mod driver;
+mod io_device;
 mod kernel;
 mod layout;
 mod lock;
@@ -32,6 +33,7 @@ mod program;
 mod run;
 mod runc;
 mod seccomp;
+mod volume;
 
 use driver::Driver;
 
@@ -209,5 +211,11 @@ impl Machines for Container {
     async fn usage(&self, id: &BoxId) -> Result<Usage, Error> {
         let id = id.clone();
         self.blocking(move |driver| driver.usage(&id)).await
+    }
+
+    async fn memory_kills(&self, id: &BoxId) -> Result<u64, Error> {
+        let id = id.clone();
+        self.blocking(move |driver| Ok(driver.memory_kills(&id)))
+            .await
     }
 }

@@ -41,6 +41,12 @@ pub struct Limits {
     /// Thousandths of a core.
     pub cpu_millis: u32,
     pub pids: u32,
+    /// Bytes that it may read from its disks, and as many that it may write to them, in a second; `None` = as
+    /// many as there are.
+    pub io_bytes_per_second: Option<u64>,
+    /// What its disks may hold together, but for the agent's, which has to be able to say that they are full.
+    /// Counts for boxes that are made with it; `None` = whatever the host has.
+    pub disk_bytes: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +158,13 @@ pub trait Machines: Send + Sync + 'static {
     async fn listen(&self, id: &BoxId, wake: &WakeId, port: u16) -> Result<Listener, Error>;
 
     async fn usage(&self, id: &BoxId) -> Result<Usage, Error>;
+
+    /// Returns how many processes of what runs were killed since its start because its memory was full. Cheap: may
+    /// be asked every second.
+    async fn memory_kills(&self, id: &BoxId) -> Result<u64, Error> {
+        let _ = id;
+        Ok(0)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

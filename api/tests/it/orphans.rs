@@ -139,6 +139,8 @@ async fn started(store: Arc<dyn Store>, boxes: &[&str]) -> Vec<String> {
             memory_bytes: 1 << 30,
             cpu_millis: 1_000,
             pids: 100,
+            io_bytes_per_second: None,
+            disk_bytes: None,
         },
         models: None,
     };

@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 
 use oci_spec::OciSpecError;
 use oci_spec::runtime::{
-    Capability, Linux, LinuxBuilder, LinuxCapabilitiesBuilder, LinuxCpuBuilder,
-    LinuxDeviceCgroupBuilder, LinuxIdMappingBuilder, LinuxMemoryBuilder, LinuxNamespaceBuilder,
-    LinuxNamespaceType, LinuxPidsBuilder, LinuxResources, LinuxResourcesBuilder, Mount,
-    MountBuilder, PosixRlimit, PosixRlimitBuilder, PosixRlimitType, Process, ProcessBuilder,
-    RootBuilder, Spec, SpecBuilder, UserBuilder,
+    Capability, Linux, LinuxBlockIo, LinuxBlockIoBuilder, LinuxBuilder, LinuxCapabilitiesBuilder,
+    LinuxCpuBuilder, LinuxDeviceCgroupBuilder, LinuxIdMappingBuilder, LinuxMemoryBuilder,
+    LinuxNamespaceBuilder, LinuxNamespaceType, LinuxPidsBuilder, LinuxResources,
+    LinuxResourcesBuilder, LinuxThrottleDeviceBuilder, Mount, MountBuilder, PosixRlimit,
+    PosixRlimitBuilder, PosixRlimitType, Process, ProcessBuilder, RootBuilder, Spec, SpecBuilder,
+    UserBuilder,
 };
 
+use super::io_device::Device;
 use super::layout::BoxLayout;
 use super::mounts::IDS;
 use super::{agent, seccomp};
@@ -39,15 +41,29 @@ const CAPABILITIES: [Capability; 6] = [
     Capability::Setuid,
 ];
 
-const MASKED: [&str; 8] = [
+/// What tells of the host and not of the box: memory and symbols of the kernel, keys, its devices and what
+/// they do, power, firmware. Names that a kernel does not have are passed over.
+const MASKED: [&str; 20] = [
     "/proc/acpi",
+    "/proc/asound",
+    "/proc/diskstats",
+    "/proc/interrupts",
+    "/proc/kallsyms",
     "/proc/kcore",
     "/proc/keys",
     "/proc/latency_stats",
+    "/proc/modules",
+    "/proc/partitions",
     "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/softirqs",
     "/proc/timer_list",
     "/proc/timer_stats",
+    "/sys/block",
+    "/sys/devices/virtual/powercap",
     "/sys/firmware",
+    "/sys/module",
+    "/sys/power",
 ];
 
 const READ_ONLY: [&str; 5] = [
@@ -66,6 +82,8 @@ pub(super) struct Bundle<'a> {
     pub(super) limits: Limits,
     /// Whether swap can be capped for certain, which version 1 hierarchies do only with a boot option.
     pub(super) cap_swap: bool,
+    /// The disk that is limited, where there is one.
+    pub(super) device: Option<Device>,
 }
 
 impl Bundle<'_> {
@@ -175,12 +193,31 @@ impl Bundle<'_> {
             .allow(false)
             .access("rwm")
             .build()?;
-        LinuxResourcesBuilder::default()
+        let mut resources = LinuxResourcesBuilder::default()
             .memory(memory.build()?)
             .cpu(cpu.build()?)
             .pids(pids.build()?)
-            .devices([none])
+            .devices([none]);
+        if let Some(limited) = self.block_io()? {
+            resources = resources.block_io(limited);
+        }
+        resources.build()
+    }
+
+    fn block_io(&self) -> Result<Option<LinuxBlockIo>, OciSpecError> {
+        let (Some(rate), Some(device)) = (self.limits.io_bytes_per_second, self.device) else {
+            return Ok(None);
+        };
+        let limit = LinuxThrottleDeviceBuilder::default()
+            .major(device.major)
+            .minor(device.minor)
+            .rate(rate)
+            .build()?;
+        LinuxBlockIoBuilder::default()
+            .throttle_read_bps_device(vec![limit])
+            .throttle_write_bps_device(vec![limit])
             .build()
+            .map(Some)
     }
 }
 

@@ -104,6 +104,13 @@ impl Cgroup<'_> {
         }
     }
 
+    /// Processes that were killed because the cgroup's memory was full.
+    pub(super) fn memory_kills(&self) -> u64 {
+        self.field("memory", "memory.events", "oom_kill")
+            .or_else(|| self.field("memory", "memory.oom_control", "oom_kill"))
+            .unwrap_or(0)
+    }
+
     fn folders(&self) -> impl Iterator<Item = PathBuf> {
         let path = self.path.trim_start_matches('/');
         let all = self

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::layout::{BoxLayout, Layout, gone, make, replace};
 use super::lock::Lock;
 use super::mounts::IDS;
-use super::program;
+use super::{program, volume};
 use crate::BoxId;
 
 /// Ids as the image has them. Disks carry them as they are: the shift to host ids is the mounts' work.
@@ -28,8 +28,8 @@ const FIRST_RANGE: u32 = 0x8000;
 /// One less than all: the last range holds the id that means "nobody".
 const RANGES: u32 = 0x7fff;
 
-/// What a box's disks consist of; the rest is of one run.
-const DISKS: [&str; 4] = ["upper", "home", "workspace", "agent"];
+/// What a box's disks consist of; the rest is of one run. All but the agent's are in the volume, if there is one.
+const DISKS: [&str; 5] = ["disk.img", "upper", "home", "workspace", "agent"];
 
 /// A workspace may hold millions of files.
 const REMOVE_TIMEOUT: Duration = Duration::from_mins(10);
@@ -47,8 +47,9 @@ struct Kept {
 }
 
 /// Makes the disks of a new box, and returns the first host id of the box. `machine.json` comes last:
-/// where it is, the disks are whole. The caller holds the shared lock: two boxes must not draw one range.
-pub(super) fn claim(layout: &Layout, of: &BoxLayout) -> io::Result<u32> {
+/// where it is, the disks are whole. The caller holds the shared lock: two boxes must not draw one range. With
+/// `bytes_max`, the disks are a volume of that size.
+pub(super) fn claim(layout: &Layout, of: &BoxLayout, bytes_max: Option<u64>) -> io::Result<u32> {
     if let Some(kept) = read(of)? {
         return Ok(kept.uid_base);
     }
@@ -61,7 +62,14 @@ pub(super) fn claim(layout: &Layout, of: &BoxLayout) -> io::Result<u32> {
         uid_base: range * IDS,
     };
     make(&of.disks, 0o700)?;
-    make_folders(&of.disks)?;
+    // Disks that are there already are those of a box whose `machine.json` was lost.
+    let is_new = !of.volume().exists() && !of.disks.join("workspace").exists();
+    match bytes_max.filter(|_| is_new) {
+        Some(bytes) => make_volume(layout, of, bytes)?,
+        None if of.volume().exists() => {}
+        None => make_folders(&of.disks)?,
+    }
+    make_all(&of.disks, &OF_THE_AGENT)?;
     replace(&of.machine_file(), &serde_json::to_vec(&kept)?)?;
     Ok(kept.uid_base)
 }
@@ -75,8 +83,9 @@ pub(super) fn copy(layout: &Layout, from: &BoxLayout, to: &BoxLayout) -> io::Res
     make(&draft, 0o700)?;
     let mut command = Command::new("cp");
     command.args(["--archive", "--reflink=auto", "--one-file-system", "--"]);
+    let disks = DISKS.map(|disk| from.disks.join(disk));
     command
-        .args(DISKS.map(|disk| from.disks.join(disk)))
+        .args(disks.iter().filter(|disk| disk.exists()))
         .arg(&draft);
     let output = program::run(command.stderr(Stdio::piped()), COPY_TIMEOUT)?;
     if !output.status.success() {
@@ -144,7 +153,14 @@ fn destroy(disks: &Path) -> io::Result<()> {
 pub(super) fn bytes(of: &BoxLayout) -> io::Result<u64> {
     let mut total = 0;
     let mut left = FILES_COUNTED_MAX;
-    for disk in ["upper/u", "home", "workspace", "agent"] {
+    let counted: &[&str] = match of.volume().symlink_metadata() {
+        Ok(facts) => {
+            total += std::os::unix::fs::MetadataExt::blocks(&facts) * 512;
+            &["agent"]
+        }
+        Err(_) => &["upper/u", "home", "workspace", "agent"],
+    };
+    for disk in counted {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let top = rustix::fs::open(of.disks.join(disk), flags, Mode::empty())?;
         total += bytes_below(&top, &mut left)?;
@@ -206,16 +222,42 @@ fn taken(layout: &Layout) -> io::Result<HashSet<u32>> {
     Ok(taken)
 }
 
+/// Makes the volume aside, and puts it where it belongs once it is whole.
+fn make_volume(layout: &Layout, of: &BoxLayout, bytes: u64) -> io::Result<()> {
+    let draft = layout
+        .deleted()
+        .join(format!("{}.{:08x}", of.id, random()?));
+    let (tree, file) = (draft.join("tree"), draft.join("disk.img"));
+    make(&tree, 0o700)?;
+    make_all(&tree, &OF_THE_USER)?;
+    volume::make(&file, bytes, &tree)?;
+    std::fs::rename(&file, of.volume())?;
+    destroy(&draft)
+}
+
+/// A folder below the disks, its mode and its owner.
+type Folder = (&'static str, u32, u32);
+
+const OF_THE_USER: [Folder; 4] = [
+    ("upper/u", 0o755, 0),
+    ("upper/w", 0o700, 0),
+    ("home", 0o750, USER),
+    ("workspace", 0o755, USER),
+];
+/// Never in a volume: what a full disk must not stop.
+const OF_THE_AGENT: [Folder; 3] = [
+    ("agent", 0o700, AGENT),
+    ("run/identity", 0o755, 0),
+    ("run/bundle", 0o700, 0),
+];
+
 fn make_folders(disks: &Path) -> io::Result<()> {
-    for (name, mode, owner) in [
-        ("upper/u", 0o755, 0),
-        ("upper/w", 0o700, 0),
-        ("home", 0o750, USER),
-        ("workspace", 0o755, USER),
-        ("agent", 0o700, AGENT),
-        ("run/identity", 0o755, 0),
-        ("run/bundle", 0o700, 0),
-    ] {
+    make_all(disks, &OF_THE_USER)?;
+    make_all(disks, &OF_THE_AGENT)
+}
+
+fn make_all(disks: &Path, folders: &[Folder]) -> io::Result<()> {
+    for &(name, mode, owner) in folders {
         let folder = disks.join(name);
         make(&folder, mode)?;
         std::os::unix::fs::chown(&folder, Some(owner), Some(owner))?;

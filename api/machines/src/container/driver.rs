@@ -17,7 +17,7 @@ use super::lock::Lock;
 use super::netns::Network;
 use super::run::Init;
 use super::runc::Runc;
-use super::{Config, agent, disks, mounts, overlay, run, runc};
+use super::{Config, agent, disks, io_device, mounts, overlay, run, runc, volume};
 use crate::Error;
 use crate::machine::{BoxId, Identity, Machine, MachineState, Spec, Usage, WakeId};
 
@@ -236,10 +236,15 @@ impl Driver {
         })
     }
 
+    pub(super) fn memory_kills(&self, id: &BoxId) -> u64 {
+        let of = self.layout.of(id);
+        self.hierarchies.at(&of.cgroup).memory_kills()
+    }
+
     fn start(&self, of: &BoxLayout, spec: &Spec) -> Result<(), Error> {
         let (uid_base, agent) = {
             let _alone = shared(&self.layout)?;
-            let uid_base = disks::claim(&self.layout, of);
+            let uid_base = disks::claim(&self.layout, of, spec.limits.disk_bytes);
             let agent = self.agents.folder(&self.layout, &spec.agent);
             (
                 uid_base.map_err(during(of, "make the disks"))?,
@@ -255,6 +260,7 @@ impl Driver {
             let _alone = shared(&self.layout)?;
             let made = self.layout.make_mounts(of, uid_base);
             made.map_err(during(of, "make the mount points"))?;
+            volume::mount(of).map_err(during(of, "mount the disks"))?;
             let lower = overlay::lower(&self.layout, &spec.image);
             let lower = lower.map_err(during(of, "mount the image"))?;
             overlay::mount(of, &lower, &ids, uid_base).map_err(during(of, "mount the root"))?
@@ -262,8 +268,8 @@ impl Driver {
         let fixed = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
         let read_only = fixed | MountAttrFlags::MOUNT_ATTR_RDONLY;
         for (name, source, attributes) in [
-            ("home", of.disks.join("home"), fixed),
-            ("workspace", of.disks.join("workspace"), fixed),
+            ("home", of.folder("home"), fixed),
+            ("workspace", of.folder("workspace"), fixed),
             ("agent", of.disks.join("agent"), fixed),
             (
                 "identity",
@@ -276,12 +282,15 @@ impl Driver {
                 .map_err(during(of, "mount a folder"))?;
         }
         let cap_swap = self.hierarchies.are_unified();
+        let device = io_device::below(&of.disks);
+        let device = device.map_err(during(of, "find the disk to limit"))?;
         let bundle = Bundle {
             of,
             root,
             uid_base,
             limits: spec.limits,
             cap_swap,
+            device,
         };
         bundle
             .write()
@@ -314,7 +323,8 @@ impl Driver {
         for file in [of.pid_file(), of.run().join(".init.pid")] {
             gone(std::fs::remove_file(file)).map_err(during(of, "remove the pid file"))?;
         }
-        mounts::clear(&of.mounts).map_err(during(of, "unmount"))
+        mounts::clear(&of.mounts).map_err(during(of, "unmount"))?;
+        volume::released(of).map_err(during(of, "let go of the disks"))
     }
 
     /// Not part of a tear-down: a restart would lose what the kernel has unpacked of the image.

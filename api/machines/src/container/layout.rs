@@ -151,6 +151,25 @@ impl BoxLayout {
         self.run().join("identity")
     }
 
+    /// The file that holds the disks of a box whose size is limited; others have folders.
+    pub(super) fn volume(&self) -> PathBuf {
+        self.disks.join("disk.img")
+    }
+
+    /// Where the volume is mounted while the box runs.
+    pub(super) fn volume_mount(&self) -> PathBuf {
+        self.mount_point("disk")
+    }
+
+    /// Where the disk `name` of this box is: `upper`, `home` or `workspace`.
+    pub(super) fn folder(&self, name: &str) -> PathBuf {
+        if self.volume().exists() {
+            self.volume_mount().join(name)
+        } else {
+            self.disks.join(name)
+        }
+    }
+
     /// The mount point `name` of this box.
     pub(super) fn mount_point(&self, name: &str) -> PathBuf {
         self.mounts.join(name)

@@ -55,7 +55,7 @@ pub(super) fn mount(
     let (below, above) = (of.mount_point("lower"), of.mount_point("upper"));
     mounts::clone(lower, &below, MountAttrFlags::empty(), ids.as_fd())?;
     mounts::clone(
-        &of.disks.join("upper"),
+        &of.folder("upper"),
         &above,
         MountAttrFlags::empty(),
         ids.as_fd(),

@@ -16,6 +16,9 @@ pub(crate) const USER: u32 = 1000;
 
 const INIT_PORT: u16 = 7443;
 
+/// Of a box with limited disks.
+pub(crate) const DISK_BYTES: u64 = 96 << 20;
+
 /// Generous: the machine that runs the tests may be busy with other things.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 const STEP: Duration = Duration::from_millis(5);
@@ -23,15 +26,32 @@ const STEP: Duration = Duration::from_millis(5);
 pub(crate) struct Bench {
     pub(crate) machines: Arc<dyn Machines>,
     pub(crate) data: PathBuf,
+    /// What its boxes may use.
+    limits: Limits,
     folder: Option<tempfile::TempDir>,
     abandoned: bool,
 }
+
+const LIMITS: Limits = Limits {
+    memory_bytes: 512 << 20,
+    cpu_millis: 1000,
+    pids: 128,
+    io_bytes_per_second: None,
+    disk_bytes: None,
+};
 
 impl Bench {
     pub(crate) fn container() -> Self {
         let folder = data_folder();
         let mut bench = Self::over(&folder.path().join("data"));
         bench.folder = Some(folder);
+        bench
+    }
+
+    /// A driver whose boxes have limited disks.
+    pub(crate) fn with_volumes() -> Self {
+        let mut bench = Self::container();
+        bench.limits.disk_bytes = Some(DISK_BYTES);
         bench
     }
 
@@ -43,6 +63,7 @@ impl Bench {
         Self {
             machines,
             data: data.to_owned(),
+            limits: LIMITS,
             folder: None,
             abandoned: false,
         }
@@ -53,9 +74,17 @@ impl Bench {
         self.abandoned = true;
     }
 
+    /// A box that may use what boxes of this bench may.
+    pub(crate) fn spec(&self, id: &str, wake: &str) -> Spec {
+        Spec {
+            limits: self.limits,
+            ..spec(id, wake)
+        }
+    }
+
     /// Brings a box up and waits until its init answers.
     pub(crate) async fn up(&self, id: &str, wake: &str) -> Spec {
-        let spec = spec(id, wake);
+        let spec = self.spec(id, wake);
         self.machines.ensure(&spec).await.expect("the box starts");
         assert_eq!(self.run(&spec, USER, "echo hello").await, "hello\n");
         spec
@@ -137,11 +166,7 @@ pub(crate) fn spec(id: &str, wake: &str) -> Spec {
         image: image().to_owned(),
         agent: init().to_owned(),
         identity: Identity(serde_json::json!({ "box": id, "wake": wake })),
-        limits: Limits {
-            memory_bytes: 512 << 20,
-            cpu_millis: 1000,
-            pids: 128,
-        },
+        limits: LIMITS,
     }
 }
 

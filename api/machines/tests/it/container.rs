@@ -10,11 +10,11 @@ use crate::bench::{Bench, ROOT, USER, chain, data_folder, spec};
 use crate::suite;
 
 macro_rules! conformance {
-    ($($property:ident),* $(,)?) => {
+    ($make:path: $($property:ident),* $(,)?) => {
         $(
             #[tokio::test(flavor = "multi_thread")]
             async fn $property() {
-                let bench = Bench::container();
+                let bench = $make();
                 suite::$property(&bench).await;
                 let data = bench.data.clone();
                 for machine in bench.machines.list().await.unwrap() {
@@ -26,15 +26,18 @@ macro_rules! conformance {
     };
 }
 
-conformance!(
+conformance!(Bench::container:
     a_box_has_loopback_and_no_way_out,
     a_box_that_was_ensured_runs_and_is_found,
+    a_copy_has_the_files_and_a_life_of_its_own,
     a_fork_bomb_stays_in_its_box,
+    a_full_memory_is_counted_and_hurts_no_other,
     a_run_that_will_not_stop_is_killed,
     a_start_that_fails_leaves_a_stopped_box,
     an_init_that_cannot_run_ends_the_run,
     an_old_wake_reaches_nothing,
     boxes_come_and_go_side_by_side,
+    calls_off_the_list_do_not_exist,
     calls_side_by_side_for_one_box_end_in_one_run,
     delete_forgets_the_box,
     disks_survive_a_hibernation,
@@ -43,12 +46,33 @@ conformance!(
     folders_belong_to_those_who_use_them,
     list_tells_of_all_boxes,
     memory_is_limited,
+    nothing_of_the_host_is_shown,
     the_host_listens_in_the_box,
     usage_counts_what_a_box_has,
     wait_resolves_on_hibernate_and_delete,
     wait_resolves_when_init_ends_by_itself,
     what_was_never_made_is_none_and_may_be_stopped_and_deleted,
 );
+
+/// The same with disks of a size, as far as disks have to do with it.
+mod volumes {
+    use super::{Bench, leftovers, suite};
+
+    conformance!(Bench::with_volumes:
+        a_box_that_was_ensured_runs_and_is_found,
+        a_copy_has_the_files_and_a_life_of_its_own,
+        a_full_disk_stays_in_its_box,
+        a_run_that_will_not_stop_is_killed,
+        a_start_that_fails_leaves_a_stopped_box,
+        boxes_come_and_go_side_by_side,
+        calls_side_by_side_for_one_box_end_in_one_run,
+        delete_forgets_the_box,
+        disks_survive_a_hibernation,
+        ensure_of_another_wake_restarts,
+        folders_belong_to_those_who_use_them,
+        usage_counts_what_a_box_has,
+    );
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hibernated_box_is_disks_only() {
@@ -227,6 +251,32 @@ async fn a_second_driver_takes_over_and_the_first_is_refused() {
     let found = second.get(&spec.box_id).await.unwrap().unwrap();
     assert_eq!(found.state, MachineState::Stopped);
     second.delete(&spec.box_id).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_disk_is_not_read_faster_than_allowed() {
+    const RATE: u64 = 4 << 20;
+    let bench = Bench::container();
+    if rustix::fs::major(std::fs::metadata(&bench.data).unwrap().dev()) == 0 {
+        eprintln!("passed over: the data folder's file system has no disk of its own");
+        return;
+    }
+    let mut spec = bench.spec("a", "w1");
+    spec.limits.io_bytes_per_second = Some(RATE);
+    bench.machines.ensure(&spec).await.unwrap();
+    bench
+        .run(
+            &spec,
+            USER,
+            "head -c 12M /dev/urandom > /workspace/file && sync /workspace/file",
+        )
+        .await;
+    let begun = std::time::Instant::now();
+    let read = "dd if=/workspace/file of=/dev/null bs=1M iflag=direct 2>&1";
+    bench.run(&spec, USER, read).await;
+    let took = begun.elapsed();
+    // At least, however slow the machine is: the first second's worth may come at once.
+    assert!(took >= std::time::Duration::from_millis(1_500), "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

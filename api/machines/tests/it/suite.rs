@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use cocoonbox_machines::{BoxId, Error, MachineState, WakeId};
+use cocoonbox_machines::{BoxId, Error, MachineState, Spec, WakeId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::bench::{AGENT, Bench, DEADLINE, ROOT, USER, spec, until};
+use crate::bench::{AGENT, Bench, DEADLINE, DISK_BYTES, ROOT, USER, until};
 
 pub(crate) async fn a_box_that_was_ensured_runs_and_is_found(bench: &Bench) {
     let spec = bench.up("a", "w1").await;
@@ -59,7 +59,7 @@ pub(crate) async fn ensure_of_another_wake_restarts(bench: &Bench) {
 }
 
 pub(crate) async fn calls_side_by_side_for_one_box_end_in_one_run(bench: &Bench) {
-    let spec = spec("a", "w1");
+    let spec = bench.spec("a", "w1");
     let all = futures_of(6, || {
         let (machines, spec) = (bench.machines.clone(), spec.clone());
         async move { machines.ensure(&spec).await.map(drop) }
@@ -73,7 +73,10 @@ pub(crate) async fn calls_side_by_side_for_one_box_end_in_one_run(bench: &Bench)
 pub(crate) async fn boxes_come_and_go_side_by_side(bench: &Bench) {
     let all: Vec<_> = (0..6)
         .map(|number| {
-            let (machines, spec) = (bench.machines.clone(), spec(&format!("box-{number}"), "w1"));
+            let (machines, spec) = (
+                bench.machines.clone(),
+                bench.spec(&format!("box-{number}"), "w1"),
+            );
             tokio::spawn(async move {
                 for _ in 0..3 {
                     machines.ensure(&spec).await?;
@@ -329,7 +332,7 @@ pub(crate) async fn a_run_that_will_not_stop_is_killed(bench: &Bench) {
 }
 
 pub(crate) async fn an_init_that_cannot_run_ends_the_run(bench: &Bench) {
-    let mut broken = spec("a", "w1");
+    let mut broken = bench.spec("a", "w1");
     let script = bench.data.join("broken-agent");
     std::fs::write(&script, "#!/nowhere/interpreter\n").unwrap();
     broken.agent = script;
@@ -390,6 +393,155 @@ pub(crate) async fn memory_is_limited(bench: &Bench) {
     bench.run(&spec, USER, "true").await;
 }
 
+pub(crate) async fn a_full_memory_is_counted_and_hurts_no_other(bench: &Bench) {
+    let spec = bench.up("a", "w1").await;
+    let other = bench.up("b", "w1").await;
+    let kills = async |of: &Spec| bench.machines.memory_kills(&of.box_id).await.unwrap();
+    assert_eq!(kills(&spec).await, 0);
+    let greedy = "exec python3 -c 'bytearray(1 << 30)'";
+    assert_eq!(bench.try_run(&spec, USER, greedy).await.0, -9);
+    until("it is counted", async || kills(&spec).await == 1).await;
+    assert_eq!(kills(&other).await, 0);
+    bench.run(&other, USER, "true").await;
+    bench.machines.hibernate(&spec.box_id).await.unwrap();
+    assert_eq!(kills(&spec).await, 0, "nothing runs");
+}
+
+pub(crate) async fn nothing_of_the_host_is_shown(bench: &Bench) {
+    let spec = bench.up("a", "w1").await;
+    for hidden in [
+        "/proc/kcore",
+        "/proc/kallsyms",
+        "/proc/keys",
+        "/proc/interrupts",
+        "/proc/modules",
+        "/proc/partitions",
+        "/proc/diskstats",
+        "/proc/timer_list",
+    ] {
+        let look = format!("test ! -e {hidden} || test -z \"$(head -c 1 {hidden} | tr -d '\\0')\"");
+        bench.run(&spec, ROOT, &look).await;
+    }
+    for empty in ["/sys/firmware", "/sys/block", "/sys/module", "/sys/power"] {
+        let look = format!("test ! -e {empty} || test -z \"$(ls -A {empty})\"");
+        bench.run(&spec, ROOT, &look).await;
+    }
+    for fixed in [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sysrq-trigger",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+        "/proc/irq/default_smp_affinity",
+    ] {
+        let write = format!("test -e {fixed} && echo 0 > {fixed}");
+        let (status, output) = bench.try_run(&spec, ROOT, &write).await;
+        assert_ne!(status, 0, "`{fixed}` can be written: {output}");
+    }
+    // Devices by list: what every program expects, and no disk, no memory, no terminal of the host's.
+    let devices = bench.run(&spec, ROOT, "ls /dev").await;
+    // A link to the kernel's memory, which is masked; not every runtime makes it.
+    let devices: Vec<_> = devices.lines().filter(|name| *name != "core").collect();
+    assert_eq!(
+        devices,
+        [
+            "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
+            "stdout", "tty", "urandom", "zero",
+        ]
+    );
+}
+
+pub(crate) async fn calls_off_the_list_do_not_exist(bench: &Bench) {
+    let spec = bench.up("a", "w1").await;
+    let (unknown, refused) = (38, 1);
+    for (call, arg, errno) in [
+        // No kernel has it.
+        (4_000, 0, unknown),
+        (libc::SYS_bpf, 0, refused),
+        (libc::SYS_keyctl, 0, refused),
+        (libc::SYS_io_uring_setup, 1, refused),
+        (libc::SYS_perf_event_open, 0, refused),
+        (libc::SYS_userfaultfd, 0, refused),
+        (libc::SYS_setns, 0, refused),
+        (libc::SYS_mount, 0, refused),
+        // ADDR_NO_RANDOMIZE is a debugger's; READ_IMPLIES_EXEC takes a protection away.
+        (libc::SYS_personality, 0x0040_0000, unknown),
+        (libc::SYS_personality, 0x0004_0000, 0),
+    ] {
+        let make = format!(
+            "python3 -c 'import ctypes; c = ctypes.CDLL(None, use_errno=True); \
+             r = c.syscall({call}, {arg}, 0, 0, 0, 0); print(ctypes.get_errno() if r < 0 else 0)'"
+        );
+        let seen = bench.run(&spec, ROOT, &make).await;
+        assert_eq!(seen.trim(), errno.to_string(), "call {call} with {arg:#x}");
+    }
+    // What a browser makes its sandbox of.
+    let sandbox = "unshare --user --map-root-user --pid --net --fork chroot / true";
+    bench.run(&spec, USER, sandbox).await;
+}
+
+pub(crate) async fn a_full_disk_stays_in_its_box(bench: &Bench) {
+    let spec = bench.up("a", "w1").await;
+    let other = bench.up("b", "w1").await;
+    let fill = "head -c 1G /dev/zero > /workspace/fill";
+    let (status, output) = bench.try_run(&spec, USER, fill).await;
+    assert!(status != 0 && output.contains("No space left"), "{output}");
+    // All of its disks are full: they share the room.
+    for (uid, file) in [(USER, "/home/user/more"), (ROOT, "/etc/more")] {
+        let more = format!("head -c 8M /dev/zero > {file}");
+        assert_ne!(bench.try_run(&spec, uid, &more).await.0, 0, "{file}");
+    }
+    // Its agent can go on saying so, and the others see nothing of it.
+    let say = "head -c 4M /dev/zero > /var/lib/cocoonbox/log && sync /var/lib/cocoonbox/log";
+    bench.run(&spec, AGENT, say).await;
+    bench
+        .run(&other, USER, "head -c 8M /dev/zero > /workspace/file")
+        .await;
+    let used = bench.machines.usage(&spec.box_id).await.unwrap().disk_bytes;
+    assert!(used <= DISK_BYTES + (8 << 20), "{used}");
+
+    // It goes on from there, and what is deleted is free again, for the host as well.
+    bench.machines.hibernate(&spec.box_id).await.unwrap();
+    let again = bench.up("a", "w2").await;
+    bench
+        .run(
+            &again,
+            USER,
+            "test -s /workspace/fill && rm /workspace/fill && sync",
+        )
+        .await;
+    bench
+        .run(&again, USER, "head -c 8M /dev/zero > /home/user/more")
+        .await;
+    until("the host has it back", async || {
+        bench
+            .machines
+            .usage(&again.box_id)
+            .await
+            .unwrap()
+            .disk_bytes
+            < DISK_BYTES / 2
+    })
+    .await;
+}
+
+pub(crate) async fn a_copy_has_the_files_and_a_life_of_its_own(bench: &Bench) {
+    let spec = bench.up("a", "w1").await;
+    bench.run(&spec, USER, "echo one > /workspace/file").await;
+    bench.run(&spec, ROOT, "echo one > /etc/made").await;
+    let copy = BoxId::new("copy").unwrap();
+    let refused = bench.machines.copy(&spec.box_id, &copy).await.unwrap_err();
+    assert!(matches!(refused, Error::Runs(_)), "{refused}");
+    bench.machines.hibernate(&spec.box_id).await.unwrap();
+    bench.machines.copy(&spec.box_id, &copy).await.unwrap();
+    let copied = bench.up("copy", "w1").await;
+    let seen = "cat /workspace/file /etc/made && echo two > /workspace/file";
+    assert_eq!(bench.run(&copied, USER, seen).await, "one\none\n");
+    let first = bench.up("a", "w2").await;
+    assert_eq!(
+        bench.run(&first, USER, "cat /workspace/file").await,
+        "one\n"
+    );
+}
+
 pub(crate) async fn usage_counts_what_a_box_has(bench: &Bench) {
     let spec = bench.up("a", "w1").await;
     let before = bench.machines.usage(&spec.box_id).await.unwrap();
@@ -428,7 +580,7 @@ pub(crate) async fn list_tells_of_all_boxes(bench: &Bench) {
 }
 
 pub(crate) async fn a_start_that_fails_leaves_a_stopped_box(bench: &Bench) {
-    let mut broken = spec("a", "w1");
+    let mut broken = bench.spec("a", "w1");
     broken.image = "/nowhere/image.erofs".into();
     let error = bench.machines.ensure(&broken).await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
