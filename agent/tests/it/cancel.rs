@@ -1,22 +1,17 @@
-//! A cancel ends a turn in every state, and soon.
-
-use std::time::Duration;
-
-use cocoonbox_events::{AgentEvent, Payload};
-use cocoonbox_proto::{
-    agent::v1::{AgentRef, CreateAgentRequest, RespondRequest, SendRequest},
-    log::v1::{ApprovalPolicy, Event, agent_tool_finished::Outcome, agent_turn_ended},
-};
-use tokio::time::Instant;
+//! A cancel ends a turn in every state. How soon is measured by `tools/bench`.
 
 use crate::{
     turns::results,
     world::{World, eventually, mark, payload, processes_with},
 };
+use cocoonbox_events::{AgentEvent, Payload};
+use cocoonbox_proto::{
+    agent::v1::{AgentRef, CreateAgentRequest, RespondRequest, SendRequest},
+    log::v1::{ApprovalPolicy, Event, agent_tool_finished::Outcome, agent_turn_ended},
+};
 
 async fn cancel_at(world: &World, agent_id: &str, found: impl FnMut(&Event) -> bool) -> Vec<Event> {
     world.until(found).await;
-    let begun = Instant::now();
     world
         .agents()
         .cancel(AgentRef {
@@ -25,8 +20,6 @@ async fn cancel_at(world: &World, agent_id: &str, found: impl FnMut(&Event) -> b
         .await
         .expect("accepted");
     let events = world.until_kind("agent.turn_ended").await;
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(1), "{took:?}");
     let Payload::Agent(AgentEvent::TurnEnded(ended)) = payload(events.last().expect("an end"))
     else {
         panic!("another event")
@@ -43,7 +36,7 @@ async fn cancel_at(world: &World, agent_id: &str, found: impl FnMut(&Event) -> b
 #[tokio::test]
 async fn while_the_model_speaks() {
     let script = format!(
-        "chunk_delay_ms = 50\n[[conversation]]\n[[conversation.step]]\ntext = \"{}\"\n",
+        "chunk_delay_ms = 500\n[[conversation]]\n[[conversation.step]]\ntext = \"{}\"\n",
         "word ".repeat(1_000)
     );
     let world = World::new("anthropic", &script).await;
@@ -54,15 +47,19 @@ async fn while_the_model_speaks() {
             .iter()
             .any(|event| event.kind == "agent.model_replied")
     );
+    // It has minutes of words left to say.
+    eventually("the stream is closed", || world.model.streams_open() == 0).await;
 }
 
 #[tokio::test]
 async fn while_the_model_is_silent() {
     let script = "[[conversation]]\n[[conversation.step]]\ntext = \"x\"\n\
-                  stall = { after_chunks = 0, ms = 60000 }\n";
+                  stall = { after_chunks = 0, ms = 600000 }\n";
     let world = World::new("openai", script).await;
     world.send("go").await;
+    eventually("it is asked", || world.model.streams_open() == 1).await;
     cancel_at(&world, "", |event| event.kind == "agent.model_called").await;
+    eventually("the stream is closed", || world.model.streams_open() == 0).await;
 }
 
 #[tokio::test]
@@ -95,7 +92,8 @@ async fn while_a_tool_runs() {
         "{results:?}"
     );
     assert!(!world.workspace().join("ran").exists());
-    eventually("the command is gone", || processes_with(&mark).is_empty()).await;
+    // Before the turn ends, and not at some time after it.
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
 
 const ASKS: &str = "[[conversation]]\n[[conversation.step]]\n\

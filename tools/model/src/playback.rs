@@ -1,5 +1,6 @@
 //! Turns the frames of a reply and a fault into the bytes, pauses and breaks of one response.
 
+use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
 
@@ -116,32 +117,37 @@ fn strike_with(acts: &mut Vec<Act>, fault: &Fault, look: FaultFrames, next: &Byt
     }
 }
 
-/// Plays a plan as a response body. A shutdown breaks it off at the next pause.
+/// Plays a plan as a response body. A shutdown breaks it off at the next pause. It holds a copy of `open` for as
+/// long as somebody reads it or it has more to say.
 pub(crate) fn play(
     acts: Vec<Act>,
     stop: CancellationToken,
+    open: Arc<()>,
 ) -> impl Stream<Item = Result<Bytes, Broken>> {
-    stream::unfold((acts.into_iter(), stop), |(mut acts, stop)| async move {
-        loop {
-            match acts.next()? {
-                Act::Send(bytes) => return Some((Ok(bytes), (acts, stop))),
-                Act::Pause(pause) => {
-                    tokio::select! {
-                        () = tokio::time::sleep(pause) => {}
-                        () = stop.cancelled() => {
-                            return Some((Err(Broken::Shutdown), (vec::IntoIter::default(), stop)));
+    stream::unfold(
+        (acts.into_iter(), stop, open),
+        |(mut acts, stop, open)| async move {
+            loop {
+                match acts.next()? {
+                    Act::Send(bytes) => return Some((Ok(bytes), (acts, stop, open))),
+                    Act::Pause(pause) => {
+                        tokio::select! {
+                            () = tokio::time::sleep(pause) => {}
+                            () = stop.cancelled() => {
+                                return Some((Err(Broken::Shutdown), (vec::IntoIter::default(), stop, open)));
+                            }
                         }
                     }
-                }
-                Act::Cut => {
-                    // An error makes the server drop what it has not flushed yet; a pending body
-                    // makes it flush.
-                    tokio::task::yield_now().await;
-                    return Some((Err(Broken::Cut), (vec::IntoIter::default(), stop)));
+                    Act::Cut => {
+                        // An error makes the server drop what it has not flushed yet; a pending body
+                        // makes it flush.
+                        tokio::task::yield_now().await;
+                        return Some((Err(Broken::Cut), (vec::IntoIter::default(), stop, open)));
+                    }
                 }
             }
-        }
-    })
+        },
+    )
 }
 
 #[cfg(test)]
@@ -209,7 +215,7 @@ mod tests {
             Act::Pause(Duration::MAX),
             Act::Send("b".into()),
         ];
-        let items: Vec<_> = play(acts, stop).collect().await;
+        let items: Vec<_> = play(acts, stop, Arc::default()).collect().await;
         assert!(
             matches!(items.as_slice(), [Ok(_), Err(Broken::Shutdown)]),
             "{items:?}"

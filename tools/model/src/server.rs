@@ -44,6 +44,8 @@ struct Shared {
     attempts: Mutex<Attempts>,
     log: RequestLog,
     answers: AtomicU64,
+    /// Every body under way holds a copy.
+    open: Arc<()>,
     stop: CancellationToken,
 }
 
@@ -78,6 +80,7 @@ impl Server {
             attempts: Mutex::default(),
             log: RequestLog::default(),
             answers: AtomicU64::new(0),
+            open: Arc::default(),
             stop: CancellationToken::new(),
         });
         let router = Router::new()
@@ -124,6 +127,11 @@ impl Server {
     /// A request is in the list before the client sees the first byte of the answer.
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.log.all()
+    }
+
+    /// Returns how many answers are being streamed: neither said to their end nor given up by their reader.
+    pub fn streams_open(&self) -> usize {
+        Arc::strong_count(&self.shared.open) - 1
     }
 
     /// Stops listening, breaks off the streams that pause and waits for the others, but not for long.
@@ -281,7 +289,7 @@ impl Shared {
     }
 
     fn body(&self, acts: Vec<Act>) -> Body {
-        Body::from_stream(play(acts, self.stop.clone()))
+        Body::from_stream(play(acts, self.stop.clone(), Arc::clone(&self.open)))
     }
 
     fn request_id(&self) -> String {
