@@ -2,16 +2,19 @@
 
 use std::{convert::Infallible, net::SocketAddr};
 
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Empty};
 use hyper::{
-    Request, Response, body::Incoming, client::conn::http1 as client,
+    Method, Request, Response, body::Incoming, client::conn::http1 as client,
     server::conn::http1 as server, service::service_fn,
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
+    io::copy_bidirectional,
     net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
+
+type Answer = Response<http_body_util::combinators::BoxBody<bytes::Bytes, hyper::Error>>;
 
 pub(crate) struct Door {
     pub(crate) addr: SocketAddr,
@@ -31,6 +34,7 @@ impl Door {
                     let service = service_fn(move |request| forward(model, request));
                     server::Builder::new()
                         .serve_connection(TokioIo::new(stream), service)
+                        .with_upgrades()
                         .await
                         .ok();
                 });
@@ -46,19 +50,25 @@ impl Drop for Door {
     }
 }
 
-async fn forward(
-    model: SocketAddr,
-    mut request: Request<Incoming>,
-) -> Result<Response<http_body_util::combinators::BoxBody<bytes::Bytes, hyper::Error>>, Infallible>
-{
-    // Servers elsewhere, to tests: `port-N.test` is this machine's port N.
-    let port = request.uri().host().and_then(|host| {
-        let port = host.strip_prefix("port-")?.strip_suffix(".test")?;
-        port.parse::<u16>().ok()
-    });
-    if let Some(port) = port {
+/// Servers elsewhere, to tests: `port-N.test`, or `port-N.anything.test`, is this machine's port N.
+fn elsewhere(request: &Request<Incoming>) -> Option<SocketAddr> {
+    let host = request.uri().host()?.strip_prefix("port-")?;
+    let (port, rest) = host.split_once('.')?;
+    let is_test = rest.rsplit('.').next() == Some("test");
+    let port = port.parse::<u16>().ok().filter(|_| is_test)?;
+    Some(SocketAddr::from(([127, 0, 0, 1], port)))
+}
+
+async fn forward(model: SocketAddr, mut request: Request<Incoming>) -> Result<Answer, Infallible> {
+    if let Some(to) = elsewhere(&request) {
+        if request.method() == Method::CONNECT {
+            tokio::spawn(tunnel(to, request));
+            return Ok(Response::new(
+                Empty::new().map_err(|never| match never {}).boxed(),
+            ));
+        }
         *request.uri_mut() = request.uri().path().parse().expect("a path");
-        return pass(SocketAddr::from(([127, 0, 0, 1], port)), request).await;
+        return pass(to, request).await;
     }
     assert_eq!(
         request.uri().host(),
@@ -80,11 +90,15 @@ async fn forward(
     pass(model, request).await
 }
 
-async fn pass(
-    to: SocketAddr,
-    request: Request<Incoming>,
-) -> Result<Response<http_body_util::combinators::BoxBody<bytes::Bytes, hyper::Error>>, Infallible>
-{
+async fn tunnel(to: SocketAddr, request: Request<Incoming>) {
+    let client = hyper::upgrade::on(request).await.expect("a tunnel");
+    let mut server = TcpStream::connect(to).await.expect("the server");
+    copy_bidirectional(&mut TokioIo::new(client), &mut server)
+        .await
+        .ok();
+}
+
+async fn pass(to: SocketAddr, request: Request<Incoming>) -> Result<Answer, Infallible> {
     let stream = TcpStream::connect(to).await.expect("the model");
     let (mut sender, connection) = client::handshake(TokioIo::new(stream)).await.expect("http");
     tokio::spawn(connection);

@@ -9,7 +9,7 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{execs::NO_MODEL, files::Host, world::World};
+use crate::{certificates::certificates, execs::NO_MODEL, files::Host, world::World};
 
 const HOST: &str = "secure.example";
 
@@ -31,36 +31,6 @@ server.socket = context.wrap_socket(server.socket, server_side=True)
 print(server.server_port, flush=True)
 server.serve_forever()
 "#;
-
-fn openssl(folder: &Path, line: &str) {
-    let made = std::process::Command::new("openssl")
-        .args(line.split(' '))
-        .current_dir(folder)
-        .stderr(Stdio::null())
-        .status();
-    assert!(made.expect("openssl").success(), "{line}");
-}
-
-/// Makes an authority, `authority.pem`, and what it vouches for: `site.pem` with its key.
-fn certificates(folder: &Path) {
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    std::fs::write(folder.join("names"), format!("subjectAltName=DNS:{HOST}")).expect("a write");
-    openssl(
-        folder,
-        &format!(
-            "req -x509 {key} -keyout authority.key -out authority.pem -days 2 -subj /CN=authority"
-        ),
-    );
-    openssl(
-        folder,
-        &format!("req {key} -keyout site.key -out site.csr -subj /CN={HOST}"),
-    );
-    openssl(
-        folder,
-        "x509 -req -in site.csr -CA authority.pem -CAkey authority.key -CAcreateserial -out site.pem \
-         -days 2 -extfile names",
-    );
-}
 
 async fn site(folder: &Path) -> (Child, SocketAddr) {
     let mut child = Command::new("python3")
@@ -112,7 +82,7 @@ async fn fetch(host: &mut Host) -> FileResponse {
 #[tokio::test]
 async fn what_is_vouched_for_is_fetched_and_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder");
-    certificates(folder.path());
+    certificates(folder.path(), &format!("DNS:{HOST}"));
     let (_site, address) = site(folder.path()).await;
     let door = tunnel(address).await;
 

@@ -2,6 +2,7 @@
 
 mod blobs;
 mod cancel;
+mod certificates;
 mod children;
 mod compaction;
 mod crash;
@@ -17,6 +18,7 @@ mod hostile;
 mod init;
 mod instructions;
 mod mcp;
+mod mcp_tls;
 mod money;
 mod people;
 mod pipes;

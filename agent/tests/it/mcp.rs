@@ -1,6 +1,6 @@
 //! MCP servers: what they offer reaches the model, what they do wrong reaches nobody.
 
-use std::{fmt::Write, time::Duration};
+use std::{fmt::Write, path::Path, time::Duration};
 
 use cocoonbox_events::{AgentEvent, ExecEvent, Payload};
 use cocoonbox_proto::{
@@ -10,7 +10,10 @@ use cocoonbox_proto::{
         exec_exited::Reason,
     },
 };
-use tokio::time::Instant;
+use tokio::{
+    process::{Child, Command},
+    time::Instant,
+};
 
 use crate::{
     turns::results,
@@ -38,14 +41,29 @@ fn set_up(world: &World, modes: &[&str]) {
     configure(world, &serde_json::json!({ "mcpServers": servers }));
 }
 
-fn configure(world: &World, config: &serde_json::Value) {
+pub(crate) fn configure(world: &World, config: &serde_json::Value) {
     let path = world.workspace().join(".cocoonbox/mcp.json");
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
     std::fs::write(path, config.to_string()).expect("a write");
 }
 
+/// A server on a port of this machine, which is returned with it.
+pub(crate) async fn elsewhere(folder: &Path, mode: &str) -> (Child, String) {
+    std::fs::write(folder.join("server.py"), SERVER).expect("a write");
+    let server = Command::new("python3")
+        .arg(folder.join("server.py"))
+        .arg(mode)
+        .arg(folder)
+        .kill_on_drop(true)
+        .spawn()
+        .expect("a server");
+    let port = folder.join("port");
+    eventually("it listens", || port.exists()).await;
+    (server, crate::world::read(&port))
+}
+
 /// A conversation of one call a step.
-fn script(calls: &[(&str, &str)]) -> String {
+pub(crate) fn script(calls: &[(&str, &str)]) -> String {
     let mut script = "[[conversation]]\n".to_owned();
     for (name, args) in calls {
         let _ = write!(
@@ -56,7 +74,7 @@ fn script(calls: &[(&str, &str)]) -> String {
     script + "[[conversation.step]]\ntext = \"done\"\n"
 }
 
-async fn done(world: &World) -> Vec<Event> {
+pub(crate) async fn done(world: &World) -> Vec<Event> {
     world.send("go").await;
     let events = world.until_kind("agent.turn_ended").await;
     let Payload::Agent(AgentEvent::TurnEnded(ended)) = payload(events.last().expect("an end"))
@@ -278,18 +296,7 @@ async fn a_server_elsewhere_is_reached_through_the_door_and_one_in_the_box_direc
         ("mcp_servers", "{}"),
     ];
     let world = World::new("anthropic", &script(&calls)).await;
-    let folder = world.workspace();
-    std::fs::write(folder.join("server.py"), SERVER).expect("a write");
-    let mut server = tokio::process::Command::new("python3")
-        .arg(folder.join("server.py"))
-        .arg("http")
-        .arg(&folder)
-        .kill_on_drop(true)
-        .spawn()
-        .expect("a server");
-    let port = folder.join("port");
-    eventually("it listens", || port.exists()).await;
-    let port = crate::world::read(&port);
+    let (mut server, port) = elsewhere(&world.workspace(), "http").await;
     let headers = serde_json::json!({ "X-Team": "t1" });
     configure(
         &world,

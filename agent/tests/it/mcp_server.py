@@ -1,10 +1,10 @@
 """An MCP server: python3 mcp_server.py MODE [FOLDER].
 
 MODE `good` keeps to the protocol on standard input and output, `http` over Streamable HTTP on a port that it
-writes to FOLDER/port; every other one breaks it in its own way.
+writes to FOLDER/port, `https` the same with FOLDER/site.pem and its key; every other one breaks it in its own way.
 """
 
-import json, os, sys, threading, time
+import json, os, ssl, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 mode, folder = sys.argv[1], (sys.argv[2:] or ["."])[0]
@@ -148,8 +148,13 @@ class Http(BaseHTTPRequestHandler):
 
 
 open(os.path.join(folder, "started"), "a").write("x")
-if mode == "http":
+if mode in ("http", "https"):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Http)
+    if mode == "https":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(os.path.join(folder, "site.pem"), os.path.join(folder, "site.key"))
+        # A handshake that fails is that connection's alone.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     with open(os.path.join(folder, "port.part"), "w") as port:
         port.write(str(server.server_address[1]))
     os.rename(os.path.join(folder, "port.part"), os.path.join(folder, "port"))
