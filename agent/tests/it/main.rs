@@ -1,5 +1,6 @@
 //! The agent as real processes on temporary folders, with a scripted model behind a plain door.
 
+mod approvals;
 mod blobs;
 mod cancel;
 mod certificates;
