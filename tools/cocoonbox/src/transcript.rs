@@ -163,4 +163,35 @@ mod tests {
         ▪ FAILED no key
         ");
     }
+
+    #[test]
+    fn what_was_erased_is_said_where_it_stood() {
+        let erased = |kind: Kind| TranscriptItem {
+            at_ms: 1_700_000_000_123,
+            kind: kind.into(),
+            outcome: "erased".into(),
+            erased: true,
+            ..TranscriptItem::default()
+        };
+        let kinds = [
+            Kind::Prompt,
+            Kind::Thinking,
+            Kind::Reply,
+            Kind::ToolCall,
+            Kind::ToolResult,
+            Kind::Question,
+        ];
+        let shown: Vec<String> = kinds.map(erased).iter().filter_map(render).collect();
+        insta::assert_snapshot!(shown.join("\n"), @r"
+
+        2023-11-14 22:13:20.123Z
+        > [erased]
+
+          [erased]
+          [erased]
+          [erased]
+          [erased]
+          [erased]
+        ");
+    }
 }

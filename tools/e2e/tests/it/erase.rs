@@ -14,7 +14,7 @@ use cocoonbox_e2e::{
 };
 use cocoonbox_events::{KeyStore, LogKind, SqliteStore, Store, limits::PAGE_EVENTS_MAX};
 use cocoonbox_proto::{
-    agent::v1::{CreateAgentRequest, ListAgentsRequest},
+    agent::v1::{CreateAgentRequest, ListAgentsRequest, transcript_item::Kind},
     control::v1::{
         AuditRequest, DeleteUserRequest, EraseRequest, IssueTokenRequest, ListTokensRequest,
         ListUsersRequest, WhoAmIRequest, erase_request::What,
@@ -317,6 +317,12 @@ async fn one_item(victim: &Victim, data: &Path) {
     assert!(
         answers.contains("zebra-reply"),
         "more was erased than asked for"
+    );
+    let transcript = victim.the_box.transcript().await;
+    let gone: Vec<_> = transcript.iter().filter(|item| item.erased).collect();
+    assert!(
+        gone.len() == 1 && gone[0].kind() == Kind::Prompt && gone[0].offset_key == key,
+        "a reader is told that it was erased: {transcript:?}"
     );
     let outside: Vec<_> = found(data, &["zebra-prompt"])
         .into_iter()
