@@ -54,6 +54,7 @@ fn run() -> io::Result<()> {
     // A session of its own: no signal of ours reaches it by accident, and it has no terminal.
     rustix::process::setsid()?;
     child::reset_limits();
+    go_first();
     let pid = match child::spawn(&start, stdio) {
         Ok(pid) => pid,
         Err(text) => return word::send_text(&control, &text),
@@ -68,6 +69,14 @@ fn run() -> io::Result<()> {
         .spawn(move || listen(&listener, pid, &seen))?;
     reap(&control, pid, &exited);
     Ok(())
+}
+
+/// When the box's memory is full the kernel kills what has most of it, and counts this much of the box's on top: what
+/// a user runs goes before the box's agent and what holds the user's sessions. The command inherits it.
+fn go_first() {
+    const THOUSANDTHS: &[u8] = b"200";
+    // A kernel that does not take it decides by size alone.
+    std::fs::write("/proc/self/oom_score_adj", THOUSANDTHS).ok();
 }
 
 /// Reaps until there are no children left, and reports the command's own end.

@@ -114,6 +114,7 @@ impl Kind {
             | Self::BoxLogAnchored
             | Self::BoxLogRewound
             | Self::BoxModelsSet
+            | Self::BoxMemoryExhausted
             | Self::ControlRenewed
             | Self::ControlExpired
             | Self::AgentClosed

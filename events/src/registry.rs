@@ -150,6 +150,7 @@ registry! {
         42 "box.log_anchored" v 1 => LogAnchored(BoxLogAnchored),
         43 "box.log_rewound" v 1 => LogRewound(BoxLogRewound),
         44 "box.models_set" v 1 => ModelsSet(BoxModelsSet),
+        45 "box.memory_exhausted" v 1 => MemoryExhausted(BoxMemoryExhausted),
     }
     /// Stream `usage/<day>` of an account log.
     Usage(UsageEvent) {

@@ -300,6 +300,7 @@ fn of_box(event: &BoxEvent) -> String {
             if e.memory_kept { "memory kept" } else { "" },
         ),
         BoxEvent::MachineLost(e) => e.detail.clone(),
+        BoxEvent::MemoryExhausted(e) => format!("{} processes killed", e.killed),
         BoxEvent::Failed(e) => told(&e.operation_id, &told(&e.reason, &e.detail)),
         BoxEvent::DeleteRequested(e) => e.operation_id.clone(),
         BoxEvent::Deleted(e) => e.operation_id.clone(),

@@ -42,6 +42,8 @@ pub struct BoxRow {
     pub agent_version: String,
     /// That and where the box's log was rewound last, and why; empty if it never was.
     pub notice: String,
+    /// Processes of the last machine that were killed because its memory was full.
+    pub memory_kills: u64,
     /// The box's own models, encoded; empty if it has none.
     #[serde(serialize_with = "readable")]
     pub models: Vec<u8>,
@@ -80,7 +82,7 @@ impl From<BoxRow> for control::Box {
             offset_key: row.offset_key,
             promises: None,
             log_id: row.box_log,
-            notice: row.notice,
+            notice: notice(row.notice, row.memory_kills),
             // What this cannot read was written by nobody.
             models: ModelRoles::decode(row.models.as_slice()).ok(),
             models_in_use: None,
@@ -95,7 +97,7 @@ impl Projection for Boxes {
     }
 
     fn version(&self) -> u32 {
-        5
+        6
     }
 
     fn views(&self) -> &'static [View] {
@@ -197,6 +199,7 @@ fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
         BoxEvent::Starting(starting) => {
             under_way(&mut row, State::Starting, starting.operation_id);
             row.image = starting.image;
+            row.memory_kills = 0;
             row.wake_id = starting.wake_id;
         }
         BoxEvent::Running(running) => {
@@ -232,6 +235,7 @@ fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
         BoxEvent::DeleteRequested(asked) => {
             under_way(&mut row, State::Deleting, asked.operation_id);
         }
+        BoxEvent::MemoryExhausted(exhausted) => row.memory_kills = exhausted.killed,
         // The old log's events stay where they are; who reads the box reads the branch.
         BoxEvent::LogRewound(rewound) => {
             let reason = rewound.reason.to_ascii_lowercase().replace('_', " ");
@@ -245,6 +249,19 @@ fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
         BoxEvent::LogAnchored(_) | BoxEvent::Deleted(_) => return None,
     }
     Some(row)
+}
+
+fn notice(history: String, memory_kills: u64) -> String {
+    let killed = match memory_kills {
+        0 => return history,
+        1 => "its memory was full: a process was killed".to_owned(),
+        more => format!("its memory was full: {more} processes were killed"),
+    };
+    if history.is_empty() {
+        killed
+    } else {
+        format!("{history}; {killed}")
+    }
 }
 
 fn under_way(row: &mut BoxRow, state: State, operation: String) {

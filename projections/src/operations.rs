@@ -261,6 +261,7 @@ fn step(event: BoxEvent, open: Option<&str>) -> Option<Step> {
         BoxEvent::Created(_)
         | BoxEvent::Renamed(_)
         | BoxEvent::ModelsSet(_)
+        | BoxEvent::MemoryExhausted(_)
         | BoxEvent::LogAnchored(_)
         | BoxEvent::LogRewound(_) => None,
     }

@@ -68,6 +68,11 @@ pub enum Command {
         wake_id: String,
         detail: String,
     },
+    /// Report: the machine of this wake id ran out of memory; so many of its processes were killed by now.
+    MemoryExhausted {
+        wake_id: String,
+        killed: u64,
+    },
     /// Report: the start or the stop cannot be done.
     Failed {
         /// Upper case with underscores.

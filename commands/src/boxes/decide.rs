@@ -125,6 +125,18 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             }
             phase => stale("machine_lost", phase),
         },
+        Command::MemoryExhausted { wake_id, killed } => match &state.phase {
+            Phase::Running { wake } if wake == wake_id && *killed <= state.memory_kills => {
+                Ok(Vec::new())
+            }
+            Phase::Running { wake } if wake == wake_id => {
+                Ok(vec![BoxEvent::MemoryExhausted(log::BoxMemoryExhausted {
+                    wake_id: wake_id.clone(),
+                    killed: *killed,
+                })])
+            }
+            phase => stale("memory_exhausted", phase),
+        },
         Command::Failed { reason, detail } => failed(state, reason, detail),
         Command::Deleted => match &state.phase {
             Phase::Deleting { operation, .. } => Ok(vec![BoxEvent::Deleted(log::BoxDeleted {

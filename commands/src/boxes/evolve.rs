@@ -46,6 +46,14 @@ pub(super) fn evolve(mut state: State, event: &BoxEvent) -> Evolved {
             state.models = set.models.clone().unwrap_or_default();
             return Ok(state);
         }
+        BoxEvent::MemoryExhausted(exhausted) => {
+            let wake = exhausted.wake_id.clone();
+            if state.phase != (Phase::Running { wake }) || exhausted.killed <= state.memory_kills {
+                return illegal(&state, event);
+            }
+            state.memory_kills = exhausted.killed;
+            return Ok(state);
+        }
         BoxEvent::LogAnchored(anchored) => {
             let ours = LogId::from_slice(&anchored.box_log) == state.box_log;
             let chain = ChainHash::from_slice(&anchored.chain);
@@ -88,6 +96,7 @@ pub(super) fn evolve(mut state: State, event: &BoxEvent) -> Evolved {
     if let BoxEvent::Starting(starting) = event {
         state.image.clone_from(&starting.image);
         state.last_wake = Some(starting.wake_id.clone());
+        state.memory_kills = 0;
     }
     if let BoxEvent::Running(_) = event {
         state.quiesced = false;

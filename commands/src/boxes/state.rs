@@ -38,6 +38,8 @@ pub struct State {
     /// The last hibernation left nothing behind in the box: its log ends where the replica does, as long
     /// as no machine was started since.
     pub quiesced: bool,
+    /// Processes of the last machine that were killed because its memory was full, as far as it was told.
+    pub memory_kills: u64,
 }
 
 /// The box and the moment that a fork has its disks and its history from.

@@ -54,6 +54,13 @@ fn lost(wake: &str) -> Command {
     }
 }
 
+fn exhausted(wake: &str, killed: u64) -> Command {
+    Command::MemoryExhausted {
+        wake_id: wake.into(),
+        killed,
+    }
+}
+
 fn failed() -> Command {
     Command::Failed {
         reason: "NO_SPACE".into(),
@@ -246,6 +253,28 @@ fn a_failed_hibernation_ends_both_operations() {
         machine.send(&hibernate("x")),
         Err(Rejection::NotRunning { phase: "failed" })
     );
+}
+
+#[test]
+fn a_full_memory_is_told_once_and_again_when_it_killed_more() {
+    let mut machine = is_up();
+    let told = tell(
+        &mut machine,
+        &[
+            exhausted("w1", 0),
+            exhausted("w1", 2),
+            exhausted("w1", 2),
+            exhausted("w1", 3),
+        ],
+    );
+    assert_eq!(told, ["box.memory_exhausted", "box.memory_exhausted"]);
+    assert_eq!(machine.state.memory_kills, 3);
+    assert!(is_stale(machine.send(&exhausted("w0", 9))));
+    tell(
+        &mut machine,
+        &[lost("w1"), ensure("o2"), starting("w2"), running("w2")],
+    );
+    assert_eq!(machine.state.memory_kills, 0, "another machine's memory");
 }
 
 #[test]

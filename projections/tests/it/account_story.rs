@@ -4,8 +4,8 @@ use cocoonbox_proto::{
     control::v1::{Phase, State},
     log::v1::{
         BoxCreated, BoxDeleteRequested, BoxDeleted, BoxEnsureRequested, BoxFailed,
-        BoxHibernateRequested, BoxHibernated, BoxMachineLost, BoxRenamed, BoxRunning, BoxStarting,
-        BoxWakeRequested, UsageModelCalled, UserCreated,
+        BoxHibernateRequested, BoxHibernated, BoxMachineLost, BoxMemoryExhausted, BoxRenamed,
+        BoxRunning, BoxStarting, BoxWakeRequested, UsageModelCalled, UserCreated,
     },
 };
 
@@ -345,6 +345,15 @@ async fn a_failure_and_a_lost_machine_are_told() {
         wake_id: "w1".to_owned(),
         detail: "killed".to_owned(),
     };
+    for killed in [1, 3] {
+        let wake_id = "w1".to_owned();
+        let exhausted = B::MemoryExhausted(BoxMemoryExhausted { wake_id, killed });
+        let key = world.write_box(log, "b1", exhausted).await;
+        world.seen(&key).await;
+    }
+    let row = world.views.box_(USER, "b1").await.unwrap().unwrap();
+    let shown = cocoonbox_proto::control::v1::Box::from(row);
+    assert_eq!(shown.notice, "its memory was full: 3 processes were killed");
     let key = world.write_box(log, "b1", B::MachineLost(lost())).await;
     world.seen(&key).await;
     let row = world.views.box_(USER, "b1").await.unwrap().unwrap();

@@ -40,7 +40,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (0_u8..3, 0_u8..12, 0_u8..6)
+        8 => (0_u8..3, 0_u8..13, 0_u8..6)
             .prop_map(|(id, kind, operation)| Step::Box { id, kind, operation }),
         2 => (0_u8..3, any::<u8>()).prop_map(|(id, tokens)| Step::Usage { id, tokens }),
         20 => (any::<bool>(), 0_u8..2, 0_u8..15, any::<u8>())
@@ -90,6 +90,10 @@ fn box_event(kind: u8, operation: u8) -> B {
             ..Default::default()
         }),
         10 => B::DeleteRequested(log::BoxDeleteRequested { operation_id }),
+        11 => B::MemoryExhausted(log::BoxMemoryExhausted {
+            killed: u64::from(operation) + 1,
+            ..Default::default()
+        }),
         _ => B::Deleted(log::BoxDeleted { operation_id }),
     }
 }

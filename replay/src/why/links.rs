@@ -258,7 +258,10 @@ impl Reader {
                 }
                 return;
             }
-            BoxEvent::Renamed(_) | BoxEvent::ModelsSet(_) | BoxEvent::MachineLost(_) => return,
+            BoxEvent::Renamed(_)
+            | BoxEvent::ModelsSet(_)
+            | BoxEvent::MemoryExhausted(_)
+            | BoxEvent::MachineLost(_) => return,
         };
         links.follow(operation(follows), Via::Operation);
     }

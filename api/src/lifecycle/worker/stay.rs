@@ -4,6 +4,7 @@ use std::{future::Future, time::Duration};
 
 use cocoonbox_commands::boxes::{Command, Phase};
 use cocoonbox_machines::{MachineState, WakeId};
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::{Fault, Worker, lost_or_never};
 use crate::{lease::Tenure, lifecycle::box_id};
@@ -14,6 +15,8 @@ const QUIET: Duration = Duration::from_secs(3);
 const QUIET_MAX: Duration = Duration::from_mins(2);
 /// A box log is tied into its account log at least this often while it grows.
 const ANCHOR: Duration = Duration::from_mins(1);
+/// Between two looks at whether the box's memory was full: soon enough to explain why a program is gone.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Worker {
     /// Stays with a running box until it ends or something else is wanted.
@@ -42,6 +45,10 @@ impl Worker {
         tokio::pin!(ended);
         let leave = self.quiet_end();
         tokio::pin!(leave);
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut anchor = tokio::time::interval_at(Instant::now() + ANCHOR, ANCHOR);
+        anchor.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 ended = &mut ended => {
@@ -63,7 +70,15 @@ impl Worker {
                         told = identity;
                     }
                 }
-                () = tokio::time::sleep(ANCHOR) => {
+                _ = look.tick() => {
+                    let killed = self.context.machines.memory_kills(&id).await?;
+                    if killed > self.fold.state.memory_kills {
+                        tracing::info!(box_id = %id, killed, "a box's memory was full");
+                        let wake_id = wake.to_owned();
+                        self.report(Command::MemoryExhausted { wake_id, killed }).await?;
+                    }
+                }
+                _ = anchor.tick() => {
                     self.anchor().await?;
                     // Asking also cuts the console log of the box to its limit.
                     let usage = self.context.machines.usage(&id).await?;

@@ -6,7 +6,8 @@ use cocoonbox_proto::log::v1::{ModelChoice, ModelRoles, Wire};
 use proptest::prelude::*;
 
 use super::{
-    HIBERNATED, delete, ensure, failed, hibernate, is_up, log, lost, running, starting, tell,
+    HIBERNATED, delete, ensure, exhausted, failed, hibernate, is_up, log, lost, running, starting,
+    tell,
 };
 use crate::machine::Machine;
 
@@ -90,7 +91,8 @@ fn any_command() -> impl Strategy<Value = Command> {
             memory_kept,
             quiesced,
         }),
-        1 => wake.prop_map(|wake| lost(&wake)),
+        1 => wake.clone().prop_map(|wake| lost(&wake)),
+        1 => (wake, 1..4_u64).prop_map(|(wake, killed)| exhausted(&wake, killed)),
         1 => Just(failed()),
         1 => Just(Command::Deleted),
         1 => (1..9_u64).prop_map(|pos| Command::Anchor {
@@ -314,6 +316,7 @@ proptest! {
                     BoxEvent::Failed(e) => open.retain(|id| *id != e.operation_id),
                     BoxEvent::Deleted(e) => open.retain(|id| *id != e.operation_id),
                     BoxEvent::Created(_) | BoxEvent::Renamed(_) | BoxEvent::ModelsSet(_)
+                    | BoxEvent::MemoryExhausted(_)
                     | BoxEvent::Starting(_)
                     | BoxEvent::MachineLost(_) | BoxEvent::LogAnchored(_)
                     | BoxEvent::LogRewound(_) => {}

@@ -7,6 +7,7 @@ mod erase;
 mod exec;
 mod fleet;
 mod isolation;
+mod limits;
 mod models;
 mod rewinds;
 mod screen;
