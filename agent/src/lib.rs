@@ -14,6 +14,7 @@ mod erase;
 mod exec;
 pub mod identity;
 pub mod init;
+mod jobs;
 pub mod journal;
 mod mcp;
 mod prefix;

@@ -143,6 +143,7 @@ pub async fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     let session = SessionServer::new(SessionService {
         journal: journal.clone(),
+        agents: agents.clone(),
         execs: execs.clone(),
         identity: identity.clone(),
         gate: gate.clone(),

@@ -1,5 +1,6 @@
 //! `cocoonbox.control.v1.Boxes`.
 
+mod awake;
 mod fork;
 mod models;
 mod reader;
@@ -13,14 +14,14 @@ use std::{
 };
 
 use cocoonbox_commands::boxes::{self, Command};
-use cocoonbox_events::{CommandId, Fold, Ids, LogId, Meta, OffsetKey, Store, StreamName};
+use cocoonbox_events::{Clock, CommandId, Fold, Ids, LogId, Meta, OffsetKey, Store, StreamName};
 use cocoonbox_machines::{BoxId, machine};
 use cocoonbox_projections::{BoxRow, Views, ViewsError};
 use cocoonbox_proto::{
     control::v1::{
         Box as BoxMessage, BoxRef, EnsureRequest, Flavor, ForkRequest, GetBoxRequest,
-        ListBoxesRequest, ListBoxesResponse, Operation, OperationEvent, Phase, SetBoxModelsRequest,
-        State, WatchBoxesRequest, WatchRequest, boxes_server,
+        KeepAwakeRequest, ListBoxesRequest, ListBoxesResponse, Operation, OperationEvent, Phase,
+        SetBoxModelsRequest, State, WatchBoxesRequest, WatchRequest, boxes_server,
     },
     log::v1::ModelRoles,
 };
@@ -56,6 +57,7 @@ pub struct Boxes {
     pub store: Arc<dyn Store>,
     pub views: Views,
     pub ids: Arc<dyn Ids>,
+    pub clock: Arc<dyn Clock>,
     pub owners: Owners,
     pub promises: machine::Promises,
     pub images: Images,
@@ -214,6 +216,17 @@ impl boxes_server::Boxes for Boxes {
         let caller = Caller::of(request.extensions());
         let user = caller.user()?.to_owned();
         self.set_box_models(&caller, &user, request.into_inner())
+            .await
+            .map(Response::new)
+    }
+
+    async fn keep_awake(
+        &self,
+        request: Request<KeepAwakeRequest>,
+    ) -> Result<Response<BoxMessage>, Status> {
+        let caller = Caller::of(request.extensions());
+        let user = caller.user()?.to_owned();
+        self.keep_box_awake(&caller, &user, request.into_inner())
             .await
             .map(Response::new)
     }
@@ -482,6 +495,7 @@ fn rejected(rejection: boxes::Rejection) -> Status {
         }
         R::BadName(error) => status::bad_field("name", error.to_string()),
         R::BadModels(error) => status::bad_field("models", error.to_string()),
+        R::BadTime { .. } => status::bad_field("until_ms", message),
         R::Empty { field } => status::bad_field(field, "is empty"),
         R::Exists => status::status(Code::AlreadyExists, "BOX_EXISTS", message),
         // Only the reactor reports; a caller cannot get here.

@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::sync::watch;
 use tonic::transport::{Endpoint, Uri};
 
-use crate::credential::Signer;
+use crate::{attention::Attention, credential::Signer};
 
 /// Where the agent listens in the box.
 pub const AGENT_PORT: u16 = 7443;
@@ -59,6 +59,8 @@ pub struct Life {
 #[derive(Clone, Default)]
 pub struct Channels {
     open: Arc<RwLock<HashMap<String, BoxChannel>>>,
+    /// Of every box that was asked for: who watches one stays while it sleeps and wakes.
+    attention: Arc<RwLock<HashMap<String, Attention>>>,
 }
 
 impl BoxChannel {
@@ -143,6 +145,16 @@ impl Channels {
             .values()
             .cloned()
             .collect()
+    }
+
+    /// Who attends to a box, over this process.
+    pub fn attention(&self, box_id: &str) -> Attention {
+        self.attention
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .entry(box_id.to_owned())
+            .or_default()
+            .clone()
     }
 
     pub fn insert(&self, channel: BoxChannel) {

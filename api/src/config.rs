@@ -69,6 +69,7 @@ pub struct File {
     pub openai: VendorFile,
     pub web: Web,
     pub limits: Limits,
+    pub idle: Idle,
     /// What models cost, by name; `*` stands for anything. Before those that are built in.
     pub prices: BTreeMap<String, PriceFile>,
 }
@@ -88,6 +89,15 @@ pub struct Web {
     pub enabled: bool,
     /// `host:port` destinations that are allowed even if their address is private.
     pub allow: Vec<String>,
+}
+
+/// When boxes are put to sleep by themselves.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Idle {
+    /// Nobody calls or watches the box, nothing is written in it, no agent and no command has anything to do; 0 = never.
+    /// Programs without a command that waits for them, on a desktop or in a browser, end with a box that sleeps.
+    pub after_seconds: u64,
 }
 
 /// Caps on each box.

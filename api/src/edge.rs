@@ -182,11 +182,16 @@ impl Edge {
             match self.way(&box_id).await {
                 Some(Way::Here(channel)) if BESIDE.iter().any(|one| path.starts_with(one)) => {
                     let mut request = request;
+                    let attending = self.channels.attention(&box_id).begin();
                     request.extensions_mut().insert(channel);
                     let Ok(answer) = self.beside.clone().oneshot(request).await;
-                    return Ok(answer);
+                    return Ok(answer.map(|body| Body::new(attending.hold(body))));
                 }
-                Some(Way::Here(channel)) => return send(channel, user, request, &path).await,
+                Some(Way::Here(channel)) => {
+                    let attending = self.channels.attention(&box_id).begin();
+                    let answer = send(channel, user, request, &path).await?;
+                    return Ok(answer.map(|body| Body::new(attending.hold(body))));
+                }
                 Some(Way::There(peer)) if !is_passed_on => {
                     let hop = self.hop.mark(&box_id);
                     return pass_on(peer, request, hop)

@@ -4,6 +4,7 @@
 //! answer to a question is a projection, every stream a cursor over the log.
 
 pub mod accounts;
+pub mod attention;
 pub mod auth;
 pub mod blobs;
 pub mod boxes;

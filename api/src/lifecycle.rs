@@ -47,6 +47,8 @@ pub struct Context {
     pub images: Images,
     pub agent: PathBuf,
     pub limits: Limits,
+    /// A box in which nothing happens for so long is put to sleep; `None` = never.
+    pub idle_after: Option<Duration>,
     pub models: Option<Models>,
 }
 

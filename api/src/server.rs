@@ -9,6 +9,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{Router, middleware};
@@ -225,6 +226,10 @@ impl Server {
                 io_bytes_per_second: Some(limits.io_bytes_per_second).filter(|rate| *rate > 0),
                 disk_bytes: Some(limits.disk_bytes).filter(|bytes| *bytes > 0),
             },
+            idle_after: match config.file.idle.after_seconds {
+                0 => None,
+                seconds => Some(Duration::from_secs(seconds)),
+            },
             models: config.models.clone(),
         });
 
@@ -283,6 +288,7 @@ impl Server {
             store: store.clone(),
             views: views.clone(),
             ids,
+            clock: clock.clone(),
             owners: owners.clone(),
             promises: machines.promises(),
             images,

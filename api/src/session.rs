@@ -130,7 +130,8 @@ impl Session for Replica {
             }
             opened => opened?,
         };
-        Ok(Response::new(Box::pin(events)))
+        let attending = self.edge.channels.attention(&box_id).begin();
+        Ok(Response::new(Box::pin(attending.hold(Box::pin(events)))))
     }
 
     async fn hello(&self, _: Request<HelloRequest>) -> Result<Response<HelloResponse>, Status> {

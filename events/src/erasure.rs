@@ -115,6 +115,7 @@ impl Kind {
             | Self::BoxLogRewound
             | Self::BoxModelsSet
             | Self::BoxMemoryExhausted
+            | Self::BoxKeptAwake
             | Self::ControlRenewed
             | Self::ControlExpired
             | Self::AgentClosed

@@ -151,6 +151,7 @@ registry! {
         43 "box.log_rewound" v 1 => LogRewound(BoxLogRewound),
         44 "box.models_set" v 1 => ModelsSet(BoxModelsSet),
         45 "box.memory_exhausted" v 1 => MemoryExhausted(BoxMemoryExhausted),
+        46 "box.kept_awake" v 1 => KeptAwake(BoxKeptAwake),
     }
     /// Stream `usage/<day>` of an account log.
     Usage(UsageEvent) {

@@ -300,6 +300,8 @@ fn of_box(event: &BoxEvent) -> String {
             if e.memory_kept { "memory kept" } else { "" },
         ),
         BoxEvent::MachineLost(e) => e.detail.clone(),
+        BoxEvent::KeptAwake(e) if e.until_ms == 0 => "no longer".to_owned(),
+        BoxEvent::KeptAwake(e) => format!("until {}", e.until_ms),
         BoxEvent::MemoryExhausted(e) => format!("{} processes killed", e.killed),
         BoxEvent::Failed(e) => told(&e.operation_id, &told(&e.reason, &e.detail)),
         BoxEvent::DeleteRequested(e) => e.operation_id.clone(),

@@ -44,6 +44,8 @@ pub struct BoxRow {
     pub notice: String,
     /// Processes of the last machine that were killed because its memory was full.
     pub memory_kills: u64,
+    /// Until when it is not put to sleep for being idle; 0 = nobody asked for that.
+    pub awake_until_ms: i64,
     /// The box's own models, encoded; empty if it has none.
     #[serde(serialize_with = "readable")]
     pub models: Vec<u8>,
@@ -87,6 +89,7 @@ impl From<BoxRow> for control::Box {
             models: ModelRoles::decode(row.models.as_slice()).ok(),
             models_in_use: None,
             desktop: None,
+            awake_until_ms: row.awake_until_ms,
         }
     }
 }
@@ -235,6 +238,7 @@ fn step(mut row: BoxRow, event: BoxEvent) -> Option<BoxRow> {
         BoxEvent::DeleteRequested(asked) => {
             under_way(&mut row, State::Deleting, asked.operation_id);
         }
+        BoxEvent::KeptAwake(kept) => row.awake_until_ms = kept.until_ms,
         BoxEvent::MemoryExhausted(exhausted) => row.memory_kills = exhausted.killed,
         // The old log's events stay where they are; who reads the box reads the branch.
         BoxEvent::LogRewound(rewound) => {

@@ -262,6 +262,7 @@ fn step(event: BoxEvent, open: Option<&str>) -> Option<Step> {
         | BoxEvent::Renamed(_)
         | BoxEvent::ModelsSet(_)
         | BoxEvent::MemoryExhausted(_)
+        | BoxEvent::KeptAwake(_)
         | BoxEvent::LogAnchored(_)
         | BoxEvent::LogRewound(_) => None,
     }

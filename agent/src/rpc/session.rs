@@ -23,7 +23,9 @@ use super::{Gate, events, status};
 use crate::{
     exec::{self, Execs, Live, Spec, pipe::Caller},
     identity::IdentityFile,
+    jobs,
     journal::Journal,
+    turn::Agents,
 };
 
 /// Answers that wait for a client; the log holds the rest.
@@ -34,6 +36,7 @@ const SIGTERM: i32 = 15;
 
 pub(crate) struct SessionService {
     pub(crate) journal: Journal,
+    pub(crate) agents: Agents,
     pub(crate) execs: Execs,
     pub(crate) identity: IdentityFile,
     pub(crate) gate: Gate,
@@ -67,6 +70,8 @@ impl Session for SessionService {
             capabilities: vec!["exec".to_owned(), "agents".to_owned()],
             offset_key,
             released,
+            agents_working: count(self.agents.working()),
+            jobs: count(jobs::count()),
         }))
     }
 
@@ -169,6 +174,10 @@ impl Session for SessionService {
         }
         Ok(Response::new(SignalExecResponse {}))
     }
+}
+
+fn count(of: usize) -> u32 {
+    u32::try_from(of).unwrap_or(u32::MAX)
 }
 
 impl SessionService {

@@ -86,6 +86,11 @@ impl Agents {
         }
     }
 
+    /// How many agents have something to do, or had until a moment ago.
+    pub(crate) fn working(&self) -> usize {
+        self.shared.roster.working("").len()
+    }
+
     /// Takes up an agent that the log has, and says whether it has something to do. It does nothing before
     /// [`Self::wake`]: agents start each other, and none may do so before all are taken up.
     pub(crate) async fn resume(&self, agent_id: &str) -> Result<bool, Fault> {

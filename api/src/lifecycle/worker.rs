@@ -1,5 +1,6 @@
 //! One box: its debt, its machine, its connection.
 
+mod idle;
 mod start;
 mod stay;
 mod stop;

@@ -142,6 +142,7 @@ async fn started(store: Arc<dyn Store>, boxes: &[&str]) -> Vec<String> {
             io_bytes_per_second: None,
             disk_bytes: None,
         },
+        idle_after: None,
         models: None,
     };
     let stop = CancellationToken::new();

@@ -46,6 +46,10 @@ pub enum Command {
     SetModels {
         models: ModelRoles,
     },
+    /// Do not put it to sleep for being idle before this time; 0 = no longer.
+    KeepAwake {
+        until_ms: i64,
+    },
 
     /// Report: a machine is about to be started with this wake id.
     Starting {
@@ -121,6 +125,8 @@ pub enum Rejection {
     BadName(#[from] BadName),
     #[error(transparent)]
     BadModels(#[from] BadModels),
+    #[error("{until_ms} is no time")]
+    BadTime { until_ms: i64 },
     #[error("field `{field}` is empty")]
     Empty { field: &'static str },
     #[error("the box exists already")]

@@ -98,6 +98,17 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             _ if state.models == *models => Ok(Vec::new()),
             _ => Ok(vec![models_set(models)?]),
         },
+        Command::KeepAwake { until_ms } => match existing(state)? {
+            Phase::Deleting { .. } => Err(Rejection::BeingDeleted),
+            Phase::Deleted => Err(Rejection::Deleted),
+            _ if *until_ms < 0 => Err(Rejection::BadTime {
+                until_ms: *until_ms,
+            }),
+            _ if state.awake_until_ms == *until_ms => Ok(Vec::new()),
+            _ => Ok(vec![BoxEvent::KeptAwake(log::BoxKeptAwake {
+                until_ms: *until_ms,
+            })]),
+        },
         Command::Starting { wake_id, image } => starting(state, wake_id, image),
         Command::Running {
             wake_id,

@@ -46,6 +46,14 @@ pub(super) fn evolve(mut state: State, event: &BoxEvent) -> Evolved {
             state.models = set.models.clone().unwrap_or_default();
             return Ok(state);
         }
+        BoxEvent::KeptAwake(kept) => {
+            let is_over = matches!(state.phase, Phase::Deleting { .. } | Phase::Deleted);
+            if !state.exists() || is_over || kept.until_ms < 0 {
+                return illegal(&state, event);
+            }
+            state.awake_until_ms = kept.until_ms;
+            return Ok(state);
+        }
         BoxEvent::MemoryExhausted(exhausted) => {
             let wake = exhausted.wake_id.clone();
             if state.phase != (Phase::Running { wake }) || exhausted.killed <= state.memory_kills {

@@ -40,6 +40,8 @@ pub struct State {
     pub quiesced: bool,
     /// Processes of the last machine that were killed because its memory was full, as far as it was told.
     pub memory_kills: u64,
+    /// Until when it is not put to sleep for being idle; 0 = nobody asked for that.
+    pub awake_until_ms: i64,
 }
 
 /// The box and the moment that a fork has its disks and its history from.

@@ -256,6 +256,19 @@ fn a_failed_hibernation_ends_both_operations() {
 }
 
 #[test]
+fn a_box_is_kept_awake_until_somebody_says_otherwise() {
+    let mut machine = is_up();
+    let keep = |until_ms| Command::KeepAwake { until_ms };
+    let told = tell(&mut machine, &[keep(0), keep(5), keep(5), keep(0)]);
+    assert_eq!(told, ["box.kept_awake", "box.kept_awake"]);
+    let refused = machine.send(&keep(-1));
+    assert_eq!(refused, Err(Rejection::BadTime { until_ms: -1 }));
+    tell(&mut machine, &[keep(7), delete("o9")]);
+    assert_eq!(machine.state.awake_until_ms, 7);
+    assert_eq!(machine.send(&keep(8)), Err(Rejection::BeingDeleted));
+}
+
+#[test]
 fn a_full_memory_is_told_once_and_again_when_it_killed_more() {
     let mut machine = is_up();
     let told = tell(

@@ -261,6 +261,7 @@ impl Reader {
             BoxEvent::Renamed(_)
             | BoxEvent::ModelsSet(_)
             | BoxEvent::MemoryExhausted(_)
+            | BoxEvent::KeptAwake(_)
             | BoxEvent::MachineLost(_) => return,
         };
         links.follow(operation(follows), Via::Operation);

@@ -6,7 +6,7 @@ use cocoonbox_commands::boxes::{Command, Phase};
 use cocoonbox_machines::{MachineState, WakeId};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use super::{Fault, Worker, lost_or_never};
+use super::{Fault, Worker, idle::Stillness, lost_or_never};
 use crate::{lease::Tenure, lifecycle::box_id};
 
 /// So long nothing must be written to a box's log for the box to count as quiet.
@@ -15,7 +15,8 @@ const QUIET: Duration = Duration::from_secs(3);
 const QUIET_MAX: Duration = Duration::from_mins(2);
 /// A box log is tied into its account log at least this often while it grows.
 const ANCHOR: Duration = Duration::from_mins(1);
-/// Between two looks at whether the box's memory was full: soon enough to explain why a program is gone.
+/// Between two looks at whether the box's memory was full, soon enough to explain why a program is gone, and at
+/// whether it is idle.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Worker {
@@ -45,6 +46,7 @@ impl Worker {
         tokio::pin!(ended);
         let leave = self.quiet_end();
         tokio::pin!(leave);
+        let mut still = Stillness::new();
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut anchor = tokio::time::interval_at(Instant::now() + ANCHOR, ANCHOR);
@@ -77,6 +79,7 @@ impl Worker {
                         let wake_id = wake.to_owned();
                         self.report(Command::MemoryExhausted { wake_id, killed }).await?;
                     }
+                    self.sleep_if_idle(&mut still).await?;
                 }
                 _ = anchor.tick() => {
                     self.anchor().await?;

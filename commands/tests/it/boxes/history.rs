@@ -93,6 +93,7 @@ fn any_command() -> impl Strategy<Value = Command> {
         }),
         1 => wake.clone().prop_map(|wake| lost(&wake)),
         1 => (wake, 1..4_u64).prop_map(|(wake, killed)| exhausted(&wake, killed)),
+        1 => (0..3_i64).prop_map(|until_ms| Command::KeepAwake { until_ms }),
         1 => Just(failed()),
         1 => Just(Command::Deleted),
         1 => (1..9_u64).prop_map(|pos| Command::Anchor {
@@ -316,7 +317,7 @@ proptest! {
                     BoxEvent::Failed(e) => open.retain(|id| *id != e.operation_id),
                     BoxEvent::Deleted(e) => open.retain(|id| *id != e.operation_id),
                     BoxEvent::Created(_) | BoxEvent::Renamed(_) | BoxEvent::ModelsSet(_)
-                    | BoxEvent::MemoryExhausted(_)
+                    | BoxEvent::MemoryExhausted(_) | BoxEvent::KeptAwake(_)
                     | BoxEvent::Starting(_)
                     | BoxEvent::MachineLost(_) | BoxEvent::LogAnchored(_)
                     | BoxEvent::LogRewound(_) => {}

@@ -1,15 +1,16 @@
-//! One box: what it is, and which models its agents use.
+//! One box: what it is, which models its agents use, how long it stays awake.
 
-use cocoonbox_proto::control::v1::{self as control, SetBoxModelsRequest};
+use cocoonbox_events::{Clock as _, SystemClock};
+use cocoonbox_proto::control::v1::{self as control, KeepAwakeRequest, SetBoxModelsRequest};
 
 use super::{desktop_words, to_json};
 use crate::{
-    cli::boxes::{OneBox, SetModels},
+    cli::boxes::{KeepAwake, OneBox, SetModels},
     client::{repeat, request},
     context::Context,
     exit::Exit,
     failure::Failure,
-    models, target,
+    models, target, text,
 };
 
 pub async fn run(ctx: &mut Context, command: OneBox) -> Result<Exit, Failure> {
@@ -21,6 +22,37 @@ pub async fn run(ctx: &mut Context, command: OneBox) -> Result<Exit, Failure> {
             Ok(Exit::Ok)
         }
         OneBox::Models(args) => set_models(ctx, args).await,
+        OneBox::KeepAwake(args) => keep_awake(ctx, args).await,
+    }
+}
+
+async fn keep_awake(ctx: &mut Context, args: KeepAwake) -> Result<Exit, Failure> {
+    let client = ctx.client().await?;
+    let found = target::find(&client, &args.target.name).await?;
+    let time_ms = i64::try_from(args.time.as_millis()).unwrap_or(i64::MAX);
+    let until_ms = if args.release {
+        0
+    } else {
+        (SystemClock.now_us() / 1_000).saturating_add(time_ms)
+    };
+    let call = KeepAwakeRequest {
+        box_id: found.id,
+        until_ms,
+        command_id: uuid::Uuid::new_v4().to_string(),
+    };
+    let kept = repeat(|| {
+        let (mut boxes, call) = (client.boxes(), request(call.clone()));
+        async move { boxes.keep_awake(call).await }
+    })
+    .await?;
+    ctx.out.answer(&to_json(&kept), awake_words(&kept))?;
+    Ok(Exit::Ok)
+}
+
+fn awake_words(of: &control::Box) -> String {
+    match of.awake_until_ms {
+        0 => "not kept awake".to_owned(),
+        until => format!("kept awake until {}", text::moment(until)),
     }
 }
 
@@ -64,6 +96,9 @@ fn shown(of: &control::Box) -> Vec<String> {
     ];
     let said = said.iter().filter(|(_, what)| !what.is_empty());
     lines.extend(said.map(|(key, what)| format!("{key}: {what}")));
+    if of.awake_until_ms > 0 {
+        lines.push(awake_words(of));
+    }
     lines.extend(model_lines(of));
     lines
 }

@@ -155,6 +155,7 @@ pub enum OneBox {
     )]
     Show(Named),
     Models(SetModels),
+    KeepAwake(KeepAwake),
 }
 
 #[derive(Args, Clone, Debug)]
@@ -162,6 +163,28 @@ pub struct Named {
     /// Name or id of the box
     #[arg(value_name = "NAME", env = "COCOONBOX_BOX", default_value = "main")]
     pub name: String,
+}
+
+/// Keep a box awake although nothing happens in it
+///
+/// Counts where the installation puts idle boxes to sleep. It does not wake a box, and `cocoonbox hibernate` puts it to
+/// sleep all the same.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  cocoonbox box keep-awake --for 2h
+  cocoonbox box keep-awake experiments --release")]
+pub struct KeepAwake {
+    #[command(flatten)]
+    pub target: Named,
+
+    /// For how long, at most seven days
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = crate::text::duration)]
+    pub time: std::time::Duration,
+
+    /// No longer
+    #[arg(long, conflicts_with = "time")]
+    pub release: bool,
 }
 
 /// Choose which models a box's agents use

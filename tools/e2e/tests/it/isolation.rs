@@ -104,6 +104,13 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }
+        ("/cocoonbox.control.v1.Boxes", "KeepAwake") => {
+            let request = control::KeepAwakeRequest {
+                box_id,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
         ("/cocoonbox.control.v1.Boxes", "Get") => {
             let request = control::GetBoxRequest {
                 box_id,

@@ -6,6 +6,7 @@ mod desktop;
 mod erase;
 mod exec;
 mod fleet;
+mod idle;
 mod isolation;
 mod limits;
 mod models;

@@ -15,10 +15,10 @@ use cocoonbox_proto::{
         AccountEventsRequest, AuditPage, AuditRequest, BootstrapRequest, Box as OneBox, BoxRef,
         CreateUserRequest, DeleteUserRequest, DeleteUserResponse, EnsureRequest, EraseEvent,
         EraseRequest, EraseResponse, ForkRequest, GetBoxRequest, IssueTokenRequest, IssuedToken,
-        ListBoxesRequest, ListBoxesResponse, ListTokensRequest, ListTokensResponse,
-        ListUsersRequest, ListUsersResponse, Operation, OperationEvent, RevokeTokenRequest,
-        RevokeTokenResponse, SetBoxModelsRequest, State, UsageRequest, UsageResponse, User,
-        WatchBoxesRequest, WatchRequest, WhoAmIRequest, boxes_server::Boxes,
+        KeepAwakeRequest, ListBoxesRequest, ListBoxesResponse, ListTokensRequest,
+        ListTokensResponse, ListUsersRequest, ListUsersResponse, Operation, OperationEvent,
+        RevokeTokenRequest, RevokeTokenResponse, SetBoxModelsRequest, State, UsageRequest,
+        UsageResponse, User, WatchBoxesRequest, WatchRequest, WhoAmIRequest, boxes_server::Boxes,
         erasure_server::Erasure, users_server::Users,
     },
     log::v1::{EventOrHeartbeat, event_or_heartbeat::Item, exec_output_streamed::Source},
@@ -50,6 +50,18 @@ impl Boxes for Fake {
         let found = found.ok_or_else(|| Status::not_found("no such box"))?;
         found.models = request.models;
         found.models_in_use.clone_from(&found.models);
+        Ok(Response::new(found.clone()))
+    }
+
+    async fn keep_awake(
+        &self,
+        request: Request<KeepAwakeRequest>,
+    ) -> Result<Response<OneBox>, Status> {
+        let request = request.into_inner();
+        let mut story = self.state();
+        let found = story.boxes.iter_mut().find(|one| one.id == request.box_id);
+        let found = found.ok_or_else(|| Status::not_found("no such box"))?;
+        found.awake_until_ms = request.until_ms;
         Ok(Response::new(found.clone()))
     }
 
