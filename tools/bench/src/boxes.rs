@@ -6,8 +6,9 @@ mod exec;
 mod lifecycle;
 mod memory;
 mod screen;
+mod turns;
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -39,6 +40,12 @@ pub(crate) struct Options {
     /// Pictures of a screen in each round.
     #[arg(long, default_value_t = 200)]
     pictures: usize,
+    /// Where the api expects Anthropic: a vendor is played there. Absent: turns are not measured.
+    #[arg(long)]
+    vendor: Option<SocketAddr>,
+    /// Turns of an agent; a quarter as many are cancelled.
+    #[arg(long, default_value_t = 100)]
+    turns: usize,
     /// Empties the page cache before each cold start; needs root, and slows the whole machine down.
     #[arg(long)]
     drop_caches: bool,
@@ -82,5 +89,10 @@ async fn measure(
     let relay = exec::run(api, &id, direct, options.calls, options.pipe_mib).await?;
     let screen = screen::run(api, &id, &dialled, options.calls, options.pictures).await?;
     let memory = memory::run(&id, options.api_pid);
-    Ok(vec![lifecycle, relay, screen, memory])
+    let mut tables = vec![lifecycle, relay, screen, memory];
+    if let Some(vendor) = options.vendor {
+        let direct = dialled.session(&options.data_dir, &id).await?;
+        tables.push(turns::run(api, &id, direct, vendor, options.turns).await?);
+    }
+    Ok(tables)
 }

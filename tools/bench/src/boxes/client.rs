@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use cocoonbox_proto::{
-    agent::v1::{control_client::ControlClient, session_client::SessionClient},
+    agent::v1::{
+        agents_client::AgentsClient, control_client::ControlClient, session_client::SessionClient,
+    },
     control::v1::{
         BoxRef, EnsureRequest, Flavor, Operation, Phase, WatchRequest, boxes_client::BoxesClient,
         users_client::UsersClient,
@@ -86,6 +88,12 @@ impl Api {
         let caller = self.about(id)?;
         let channel = self.channel.clone();
         Ok(ControlClient::with_interceptor(channel, caller))
+    }
+
+    pub(crate) fn agents(&self, id: &str) -> anyhow::Result<AgentsClient<Wire>> {
+        let caller = self.about(id)?;
+        let channel = self.channel.clone();
+        Ok(AgentsClient::with_interceptor(channel, caller))
     }
 
     fn about(&self, id: &str) -> anyhow::Result<Caller> {
