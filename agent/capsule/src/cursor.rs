@@ -15,6 +15,8 @@ pub struct Cursor<'r, 'a> {
     entries: std::vec::IntoIter<Entry>,
     peeked: Option<Entry>,
     last: Option<Vec<u8>>,
+    /// Names up to this one are not wanted.
+    behind: Option<Vec<u8>>,
 }
 
 impl<'r, 'a> Cursor<'r, 'a> {
@@ -25,6 +27,15 @@ impl<'r, 'a> Cursor<'r, 'a> {
             entries: Vec::new().into_iter(),
             peeked: None,
             last: None,
+            behind: None,
+        }
+    }
+
+    /// Begins with the first name behind `name`. What is before it is not read.
+    pub fn behind(reader: &'r Reader<'a>, tree: ChunkId, name: Vec<u8>) -> Self {
+        Self {
+            behind: Some(name),
+            ..Self::new(reader, tree)
         }
     }
 
@@ -75,13 +86,24 @@ impl<'r, 'a> Cursor<'r, 'a> {
                     if let Some(entry) = entries.last() {
                         self.last = Some(entry.name.clone());
                     }
+                    let wanted = self.behind.as_ref().map_or(0, |behind| {
+                        entries.partition_point(|entry| entry.name <= *behind)
+                    });
                     self.entries = entries.into_iter();
+                    if wanted > 0 {
+                        self.entries.nth(wanted - 1);
+                    }
                 }
                 TreeNode::Branch(children) => {
                     if height >= HEIGHT_MAX {
                         return Err(wrong(encoding::Error::Value("height")));
                     }
-                    let below = children.iter().rev().map(|child| (height + 1, child.id));
+                    let passed = self.behind.as_ref().map_or(0, |behind| {
+                        let first = children.partition_point(|child| child.first <= *behind);
+                        first.saturating_sub(1)
+                    });
+                    let wanted = &children[passed..];
+                    let below = wanted.iter().rev().map(|child| (height + 1, child.id));
                     self.ahead.extend(below);
                 }
             }

@@ -57,6 +57,10 @@ pub enum Error {
         written: u64,
         found: u64,
     },
+    #[error("it was cancelled")]
+    Cancelled,
+    #[error("there is no room for what is restored")]
+    TargetFull,
     #[error("a worker of this operation ended early")]
     WorkerGone,
     #[error("the operating system gave no randomness")]

@@ -9,12 +9,16 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, sync_channel},
     },
     thread,
 };
 
-use rustix::fs::{self, Mode, OFlags};
+use rustix::{
+    fs::{self, Mode, OFlags},
+    io::Errno,
+};
 
 use crate::{
     cursor::Cursor,
@@ -44,14 +48,25 @@ pub enum Existing {
 
 /// What to give back, and where.
 pub struct Options<'o> {
-    /// The folder below which paths appear as they were; made if there is none.
+    /// The folder below which paths appear as they were. Nobody who may want to mislead
+    /// the restore may be able to change the way to it; what is in it may be anybody's.
     pub target: PathBuf,
+    /// Whether the target is made if it is not there.
+    pub makes_target: bool,
+    /// A path below the target below which they appear instead; made, and no link in it is followed.
+    pub below: Vec<u8>,
+    /// What is taken off the paths: with `/home/user`, `/home/user/a` appears as `a`.
+    pub strip: Vec<u8>,
     /// Absolute paths of the snapshot; none means all of it.
     pub paths: Vec<Vec<u8>>,
     pub existing: Existing,
     /// Whether owners are restored, which only root can.
     pub has_owners: bool,
+    /// Who gets the folders that are made on the way, and those with what stood in it; else whoever restores.
+    pub owner: Option<(u32, u32)>,
     pub threads: usize,
+    /// Set by somebody to have it end with [`Error::Cancelled`].
+    pub cancelled: Option<&'o AtomicBool>,
     /// Told now and then how far it is.
     pub progress: &'o mut dyn FnMut(&Tally),
 }
@@ -83,6 +98,11 @@ pub(crate) struct Shared<'r, 'a> {
     reader: &'r Reader<'a>,
     has_owners: bool,
     existing: Existing,
+    owner: Option<(u32, u32)>,
+    below: Vec<u8>,
+    strip: Vec<u8>,
+    cancelled: Option<&'r AtomicBool>,
+    is_full: AtomicBool,
     base: Arc<std::os::fd::OwnedFd>,
     kept: String,
     done: Mutex<Restored>,
@@ -92,6 +112,17 @@ pub(crate) struct Shared<'r, 'a> {
 impl Shared<'_, '_> {
     fn done(&self) -> std::sync::MutexGuard<'_, Restored> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a reason to go no further.
+    fn check_wanted(&self) -> Result<(), Error> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return Err(Error::TargetFull);
+        }
+        match self.cancelled {
+            Some(cancelled) if cancelled.load(Ordering::Relaxed) => Err(Error::Cancelled),
+            _ => Ok(()),
+        }
     }
 
     fn problem(&self, path: &[u8], why: impl Into<String>) {
@@ -109,16 +140,18 @@ struct Job<'s, 'r, 'a> {
 
 /// Restores from a snapshot. What fails for one file is in the answer's problems; what fails for all is an
 /// error.
-pub fn restore(
-    reader: &Reader<'_>,
+pub fn restore<'o>(
+    reader: &'o Reader<'_>,
     snapshot: &Snapshot,
-    options: Options<'_>,
+    options: Options<'o>,
 ) -> Result<Restored, Error> {
     let unusable = |source: std::io::Error| Error::Files {
         path: options.target.clone(),
         source,
     };
-    std::fs::create_dir_all(&options.target).map_err(unusable)?;
+    if options.makes_target {
+        std::fs::create_dir_all(&options.target).map_err(unusable)?;
+    }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let base =
         fs::open(&options.target, flags, Mode::empty()).map_err(|errno| unusable(errno.into()))?;
@@ -127,6 +160,11 @@ pub fn restore(
         reader,
         has_owners: options.has_owners,
         existing: options.existing,
+        owner: options.owner,
+        below: options.below,
+        strip: options.strip,
+        cancelled: options.cancelled,
+        is_full: AtomicBool::new(false),
         base: Arc::new(base),
         kept: format!(".cocoonbox-kept-{}", snapshot.id),
         done: Mutex::default(),
@@ -151,6 +189,7 @@ pub fn restore(
         Ok::<(), Error>(())
     });
     walked?;
+    shared.check_wanted()?;
     let mut done = shared
         .done
         .into_inner()
@@ -200,8 +239,10 @@ fn walk<'s, 'r, 'a>(
     progress: &mut dyn FnMut(&Tally),
     hand: &mut dyn FnMut(Job<'s, 'r, 'a>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut parts: Vec<&[u8]> = path
-        .split(|byte| *byte == b'/')
+    let own = path.strip_prefix(&shared.strip[..]).unwrap_or(path);
+    let mut parts: Vec<&[u8]> = [&shared.below[..], own]
+        .into_iter()
+        .flat_map(|path| path.split(|byte| *byte == b'/'))
         .filter(|part| !part.is_empty())
         .collect();
     let last = parts.pop();
@@ -235,6 +276,7 @@ fn walk<'s, 'r, 'a>(
             let tally = shared.done().tally;
             progress(&tally);
         }
+        shared.check_wanted()?;
         match cursor.next_entry() {
             Ok(Some(entry)) => {
                 let folder = folder.clone();
@@ -291,6 +333,13 @@ fn work<'s, 'r, 'a>(shared: &'s Shared<'r, 'a>, jobs: &Mutex<Receiver<Job<'s, 'r
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
         if let Err(error) = writer.write(&job.folder, &job.entry, &job.path, &job.role) {
+            if let Problem::System {
+                errno: Errno::NOSPC | Errno::DQUOT,
+                ..
+            } = error
+            {
+                shared.is_full.store(true, Ordering::Relaxed);
+            }
             shared.problem(&job.path, error.to_string());
         }
     }

@@ -9,7 +9,13 @@ mod reuse;
 mod sink;
 mod walk;
 
-use std::{path::PathBuf, thread};
+use std::{
+    collections::BTreeMap,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
+    thread,
+};
 
 use rustix::{
     fs::{self, Mode, OFlags},
@@ -39,6 +45,8 @@ pub const LEVEL: i32 = 3;
 pub struct Options<'o> {
     /// Absolute paths of folders.
     pub roots: Vec<Vec<u8>>,
+    /// Where the files of a root are read, if that is not its path: those of a machine that has other paths.
+    pub places: BTreeMap<Vec<u8>, PathBuf>,
     /// What is saved, for finding the parent: a box's id for instance.
     pub label: Vec<u8>,
     /// The time, nanoseconds since 1970. Called at the start and at the end.
@@ -53,8 +61,32 @@ pub struct Options<'o> {
     pub threads: usize,
     /// Read everything again, whatever the parent says.
     pub is_full: bool,
+    /// Keep nothing if all folders are as in the parent.
+    pub only_if_changed: bool,
+    /// Read everything that was stored back, and compare it, before the record is written.
+    pub reads_back: bool,
+    /// Set by somebody to have it end with [`Error::Cancelled`].
+    pub cancelled: Option<&'o AtomicBool>,
     /// Told now and then how far it is.
     pub progress: &'o mut dyn FnMut(&Counts),
+}
+
+/// How a save came out.
+#[derive(Clone, Debug)]
+pub enum Saved {
+    /// There is a new record.
+    Kept(Snapshot),
+    /// Nothing is otherwise than in this one, and that was enough.
+    Unchanged(Snapshot),
+}
+
+impl Saved {
+    /// The snapshot that the folders are as in.
+    pub fn into_snapshot(self) -> Snapshot {
+        match self {
+            Self::Kept(snapshot) | Self::Unchanged(snapshot) => snapshot,
+        }
+    }
 }
 
 impl<'o> Options<'o> {
@@ -66,6 +98,7 @@ impl<'o> Options<'o> {
     ) -> Self {
         Self {
             roots,
+            places: BTreeMap::new(),
             label: Vec::new(),
             now_ns,
             cache: None,
@@ -73,6 +106,9 @@ impl<'o> Options<'o> {
             level: LEVEL,
             threads: thread::available_parallelism().map_or(2, usize::from),
             is_full: false,
+            only_if_changed: false,
+            reads_back: false,
+            cancelled: None,
             progress,
         }
     }
@@ -81,7 +117,7 @@ impl<'o> Options<'o> {
 /// Saves, and answers the record that is then in the store.
 ///
 /// Cut off at any point it leaves packs that the next save finds again, and no snapshot.
-pub fn save(capsule: &Capsule, options: Options<'_>) -> Result<Snapshot, Error> {
+pub fn save(capsule: &Capsule, options: Options<'_>) -> Result<Saved, Error> {
     let started_ns = (options.now_ns)();
     let id = SnapshotId::at(started_ns)?;
     let mut roots = options.roots.clone();
@@ -113,9 +149,16 @@ pub fn save(capsule: &Capsule, options: Options<'_>) -> Result<Snapshot, Error> 
     let pipeline = Pipeline::new(capsule);
     let walked = thread::scope(|scope| {
         let frames = pipeline.start(scope, options.level, options.threads);
-        let sink = Sink::new(capsule, &reader, frames, pipeline.spare())?;
+        let sink = Sink::new(
+            capsule,
+            &reader,
+            frames,
+            pipeline.spare(),
+            options.cancelled,
+        )?;
         walk_roots(
             &roots,
+            &options.places,
             parent.as_ref(),
             started_ns,
             options.has_default_excludes,
@@ -138,6 +181,16 @@ pub fn save(capsule: &Capsule, options: Options<'_>) -> Result<Snapshot, Error> 
         seen,
         added,
     } = walked;
+    let is_unchanged = |parent: &Parent<'_>| parent.snapshot.roots == roots;
+    if options.only_if_changed
+        && let Some(parent) = parent.as_ref().filter(|parent| is_unchanged(parent))
+    {
+        mark.clear()?;
+        if let Some(file) = cache_file {
+            StatCache::write(capsule, &file, parent.snapshot.id, seen)?;
+        }
+        return Ok(Saved::Unchanged(parent.snapshot.clone()));
+    }
     counts.chunks_added = added;
     counts.bytes_added = stored.bytes;
     let snapshot = Snapshot {
@@ -153,17 +206,21 @@ pub fn save(capsule: &Capsule, options: Options<'_>) -> Result<Snapshot, Error> 
         skipped,
         unsettled,
     };
+    if options.reads_back {
+        commit::read_back(capsule, &stored)?;
+    }
     commit::commit(capsule, &snapshot, &stored)?;
     mark.clear()?;
     if let Some(file) = cache_file {
         StatCache::write(capsule, &file, id, seen)?;
     }
     crate::index::merge_small(capsule.store(), capsule.keys())?;
-    Ok(snapshot)
+    Ok(Saved::Kept(snapshot))
 }
 
 fn walk_roots(
     paths: &[Vec<u8>],
+    places: &BTreeMap<Vec<u8>, PathBuf>,
     parent: Option<&Parent<'_>>,
     started_ns: i64,
     has_default_excludes: bool,
@@ -178,7 +235,9 @@ fn walk_roots(
             source: errno.into(),
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let folder = fs::open(&path[..], flags, Mode::empty()).map_err(unusable)?;
+        let place = places.get(path).map(PathBuf::as_path);
+        let place = place.unwrap_or_else(|| Path::new(std::ffi::OsStr::from_bytes(path)));
+        let folder = fs::open(place, flags, Mode::empty()).map_err(unusable)?;
         let entry = walk.root(path, folder)?;
         roots.push(Root {
             path: path.clone(),

@@ -52,6 +52,20 @@ pub(super) fn read(
     Ok(why)
 }
 
+/// Reads a pack and fails with the first chunk that cannot be had.
+pub(super) fn sound(capsule: &Capsule, listed: &Directory) -> Result<(), Error> {
+    let object = listed.object();
+    let bytes = capsule.store().get(&object)?;
+    let mut opener = Opener::new()?;
+    for frame in &listed.frames {
+        let damage = frame_damage(capsule, listed, frame, &bytes, &mut opener);
+        if let Some((_, damage)) = damage.into_iter().next() {
+            return Err(Error::damaged(object, damage));
+        }
+    }
+    Ok(())
+}
+
 /// The chunks of a frame that cannot be had, with the reason.
 fn frame_damage(
     capsule: &Capsule,

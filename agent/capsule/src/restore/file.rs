@@ -105,6 +105,7 @@ impl<'s, 'r, 'a> Writer<'s, 'r, 'a> {
         let mut at = 0u64;
         let mut is_open_ended = false;
         while let Some(stretch) = source.next_stretch()? {
+            self.shared.check_wanted()?;
             is_open_ended = matches!(stretch, Stretch::Hole(_));
             match stretch {
                 Stretch::Inline(bytes) => at += put(file, &bytes, at)?,

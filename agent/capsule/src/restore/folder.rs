@@ -6,7 +6,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{self, AtFlags, Mode, OFlags, RenameFlags},
+    fs::{self, AtFlags, Gid, Mode, OFlags, RenameFlags, Uid},
     io::Errno,
 };
 
@@ -46,7 +46,8 @@ impl<'s, 'r, 'a> Folder<'s, 'r, 'a> {
         above: &Arc<Self>,
         name: &[u8],
     ) -> Result<Arc<Self>, Problem> {
-        let (descriptor, is_fresh) = enter(above.descriptor(), name, Mode::from_raw_mode(0o755))?;
+        let mode = Mode::from_raw_mode(0o755);
+        let (descriptor, is_fresh) = enter(above.descriptor(), name, mode, shared.owner)?;
         Ok(Arc::new(Self {
             shared,
             descriptor: Arc::new(descriptor),
@@ -63,10 +64,10 @@ impl<'s, 'r, 'a> Folder<'s, 'r, 'a> {
         above: &Arc<Self>,
         entry: &Entry,
     ) -> Result<Arc<Self>, Problem> {
-        let entered = match enter(above.descriptor(), &entry.name, Mode::RWXU) {
+        let entered = match enter(above.descriptor(), &entry.name, Mode::RWXU, None) {
             Err(Problem::Exists) => {
                 above.clear(&entry.name)?;
-                enter(above.descriptor(), &entry.name, Mode::RWXU)
+                enter(above.descriptor(), &entry.name, Mode::RWXU, None)
             }
             entered => entered,
         };
@@ -133,15 +134,12 @@ impl<'s, 'r, 'a> Folder<'s, 'r, 'a> {
             return Err(Problem::Exists);
         }
         let private = Mode::RWXU;
-        let mut kept = enter(
-            super::base(self.shared),
-            self.shared.kept.as_bytes(),
-            private,
-        )?
-        .0;
+        let owner = self.shared.owner;
+        let base = super::base(self.shared);
+        let mut kept = enter(base, self.shared.kept.as_bytes(), private, owner)?.0;
         for part in self.path.split(|byte| *byte == b'/') {
             if !part.is_empty() {
-                kept = enter(kept.as_fd(), part, private)?.0;
+                kept = enter(kept.as_fd(), part, private, owner)?.0;
             }
         }
         let mut to = name.to_vec();
@@ -175,8 +173,13 @@ impl Drop for Folder<'_, '_, '_> {
     }
 }
 
-/// Opens a folder in another, making it if there is nothing. Answers whether it was made.
-fn enter(above: BorrowedFd<'_>, name: &[u8], mode: Mode) -> Result<(OwnedFd, bool), Problem> {
+/// Opens a folder in another, making it for its owner if there is nothing. Answers whether it was made.
+fn enter(
+    above: BorrowedFd<'_>,
+    name: &[u8],
+    mode: Mode,
+    owner: Option<(u32, u32)>,
+) -> Result<(OwnedFd, bool), Problem> {
     let is_fresh = match fs::mkdirat(above, name, mode) {
         Ok(()) => true,
         Err(Errno::EXIST) => false,
@@ -184,7 +187,14 @@ fn enter(above: BorrowedFd<'_>, name: &[u8], mode: Mode) -> Result<(OwnedFd, boo
     };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match fs::openat(above, name, flags, Mode::empty()) {
-        Ok(folder) => Ok((folder, is_fresh)),
+        Ok(folder) => {
+            if let Some((uid, gid)) = owner.filter(|_| is_fresh) {
+                let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+                fs::fchown(&folder, Some(uid), Some(gid))
+                    .map_err(Problem::of("give folder away"))?;
+            }
+            Ok((folder, is_fresh))
+        }
         // Something else has the name: a file, or a link that must not be followed.
         Err(Errno::NOTDIR | Errno::LOOP) => Err(Problem::Exists),
         Err(errno) => Err(Problem::of("open folder")(errno)),

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 
 use crate::{
     capsule::Capsule,
+    check,
     error::Error,
     generation::Generation,
     id::SnapshotId,
     index::Index,
     key::Kind,
+    pack,
     reader::Reader,
     snapshot::{self, Snapshot},
     store::Created,
@@ -16,6 +18,20 @@ use crate::{
 };
 
 use super::pipeline::Finished;
+
+/// Reads every pack of this save as a restore would, and compares each chunk with its id.
+pub(super) fn read_back(capsule: &Capsule, stored: &Finished) -> Result<(), Error> {
+    for (object, _) in &stored.objects {
+        let kind = [Kind::Data, Kind::Tree]
+            .into_iter()
+            .find(|kind| object.split('/').next() == Some(pack::folder(*kind)));
+        let Some(kind) = kind else { continue };
+        let id = pack::from_name(kind, object)?;
+        let directory = pack::Directory::read(capsule.keys(), capsule.store(), kind, id)?;
+        check::read_pack(capsule, &directory)?;
+    }
+    Ok(())
+}
 
 /// Says that a save is under way, so that a sweep deletes nothing it may lean on.
 pub(super) struct Mark<'a> {

@@ -3,7 +3,11 @@
 use std::{
     collections::HashSet,
     hash::{BuildHasherDefault, Hasher},
-    sync::{Arc, mpsc::SyncSender},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::SyncSender,
+    },
 };
 
 use crate::{
@@ -41,6 +45,7 @@ pub(super) struct Sink<'a> {
     fresh: HashSet<ChunkId, BuildHasherDefault<IdHasher>>,
     open: OpenFrames,
     frames: SyncSender<Frame>,
+    cancelled: Option<&'a AtomicBool>,
 }
 
 impl<'a> Sink<'a> {
@@ -49,6 +54,7 @@ impl<'a> Sink<'a> {
         reader: &'a Reader<'a>,
         frames: SyncSender<Frame>,
         spare: Arc<Spare>,
+        cancelled: Option<&'a AtomicBool>,
     ) -> Result<Self, Error> {
         Ok(Self {
             keys: capsule.keys(),
@@ -57,7 +63,16 @@ impl<'a> Sink<'a> {
             fresh: HashSet::default(),
             open: OpenFrames::new(spare),
             frames,
+            cancelled,
         })
+    }
+
+    /// Fails once nobody wants the save any more.
+    pub(super) fn check_wanted(&self) -> Result<(), Error> {
+        match self.cancelled {
+            Some(cancelled) if cancelled.load(Ordering::Relaxed) => Err(Error::Cancelled),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a chunk is in the store for good, or on its way there.
@@ -75,6 +90,7 @@ impl<'a> Sink<'a> {
 
     /// Keeps a chunk and says its id.
     pub(super) fn put(&mut self, kind: Kind, plain: &[u8]) -> Result<ChunkId, Error> {
+        self.check_wanted()?;
         let id = self.keys.chunk_id(kind, plain);
         if self.has(kind, &id) {
             return Ok(id);

@@ -163,6 +163,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.steps += 1;
         if self.steps.is_multiple_of(PROGRESS_EVERY) {
             (self.progress)(&self.counts);
+            self.sink.check_wanted()?;
         }
         let level = stack.last_mut().expect("a step is within a folder");
         let stat =

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod boxed;
 mod changing;
 mod damage;
 mod odd;

@@ -84,7 +84,8 @@ impl Scene {
         let mut options = save::Options::new(roots, now_ns, &mut progress);
         options.cache = self.has_cache.then(|| self.dir.path().join("cache"));
         options.has_default_excludes = self.has_default_excludes;
-        save::save(&self.capsule, options)
+        options.reads_back = true;
+        Ok(save::save(&self.capsule, options)?.into_snapshot())
     }
 
     pub(crate) fn restore(&self, snapshot: &Snapshot, target: &Path) -> Restored {
@@ -102,12 +103,17 @@ impl Scene {
         let reader = Reader::new(&self.capsule)?;
         let options = restore::Options {
             target: target.to_owned(),
+            makes_target: true,
+            below: Vec::new(),
+            strip: Vec::new(),
             paths: paths
                 .iter()
                 .map(|path| path.as_os_str().as_bytes().to_vec())
                 .collect(),
             existing,
             has_owners: rustix::process::geteuid().is_root(),
+            owner: None,
+            cancelled: None,
             threads: 2,
             progress: &mut |_| {},
         };

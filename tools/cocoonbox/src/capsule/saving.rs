@@ -70,7 +70,7 @@ pub(super) fn save(ctx: &mut Context, place: &Where, wanted: Wanted) -> Result<E
     options.level = wanted.level;
     let saved = save::save(&capsule, options);
     drop(progress);
-    tell(&mut ctx.out, &saved.map_err(failure)?)
+    tell(&mut ctx.out, &saved.map_err(failure)?.into_snapshot())
 }
 
 fn tell(out: &mut Out, snapshot: &Snapshot) -> Result<Exit, Failure> {
@@ -116,6 +116,9 @@ pub(super) fn restore(
     let paths: Result<Vec<_>, _> = paths.iter().map(|path| absolute(path)).collect();
     let options = restore::Options {
         target,
+        makes_target: true,
+        below: Vec::new(),
+        strip: Vec::new(),
         paths: paths?,
         existing: if keep_existing {
             Existing::Keep
@@ -123,6 +126,8 @@ pub(super) fn restore(
             Existing::Refuse
         },
         has_owners: rustix::process::geteuid().is_root(),
+        owner: None,
+        cancelled: None,
         threads: std::thread::available_parallelism().map_or(2, usize::from),
         progress: &mut report,
     };
