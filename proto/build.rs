@@ -4,15 +4,17 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 15] = [
+const FILES: [&str; 17] = [
     "cocoonbox/log/v1/envelope.proto",
     "cocoonbox/log/v1/account.proto",
     "cocoonbox/log/v1/box.proto",
     "cocoonbox/log/v1/agent.proto",
     "cocoonbox/log/v1/desktop.proto",
+    "cocoonbox/log/v1/snapshot.proto",
     "cocoonbox/control/v1/boxes.proto",
     "cocoonbox/control/v1/users.proto",
     "cocoonbox/control/v1/budgets.proto",
+    "cocoonbox/control/v1/capsule.proto",
     "cocoonbox/control/v1/checkpoints.proto",
     "cocoonbox/control/v1/erasure.proto",
     "cocoonbox/control/v1/operator.proto",

@@ -18,4 +18,5 @@ pub mod erasure;
 pub mod exec;
 pub mod models;
 pub mod name;
+pub mod snapshot;
 pub mod user;

@@ -22,7 +22,7 @@ pub use self::{
 };
 use crate::registry::{
     AgentEvent, BlobEvent, ControlEvent, DesktopEvent, DirectoryEvent, ExecEvent, Kind, LogEvent,
-    Payload, UserEvent,
+    Payload, SnapshotEvent, UserEvent,
 };
 
 /// Positions in one request. Their husks have to fit one event, and a view that held them is folded
@@ -87,6 +87,9 @@ impl Kind {
             | Self::AgentTodoSet
             | Self::BlobStored
             | Self::DesktopPartFailed
+            | Self::SnapshotFailed
+            | Self::SnapshotRestoreRequested
+            | Self::SnapshotRestoreFailed
             | Self::ExecStarted
             | Self::ExecOutputStreamed
             | Self::ExecExited => Erasable::Husk,
@@ -116,6 +119,12 @@ impl Kind {
             | Self::BoxModelsSet
             | Self::BoxMemoryExhausted
             | Self::BoxKeptAwake
+            | Self::SnapshotSaveRequested
+            | Self::SnapshotSaveBegun
+            | Self::SnapshotCommitted
+            | Self::SnapshotUnchanged
+            | Self::SnapshotPruned
+            | Self::SnapshotRestored
             | Self::ControlRenewed
             | Self::ControlExpired
             | Self::AgentClosed
@@ -165,6 +174,7 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
         Payload::Blob(BlobEvent::Stored(stored)) => stored.data.clear(),
         // What a program wrote may name files.
         Payload::Desktop(DesktopEvent::PartFailed(failed)) => failed.output.clear(),
+        Payload::Snapshot(event) => empty_snapshot(event)?,
         Payload::Directory(
             DirectoryEvent::UserRemoved(_) | DirectoryEvent::UserDeletionRequested(_),
         )
@@ -260,6 +270,22 @@ pub fn empty_block(of: &Block) -> Option<Block> {
         }),
     };
     Some(Block { block: Some(left) })
+}
+
+/// What names files. A restore without paths that was not done yet restores nothing.
+fn empty_snapshot(event: &mut SnapshotEvent) -> Option<()> {
+    match event {
+        SnapshotEvent::Failed(failed) => failed.detail.clear(),
+        SnapshotEvent::RestoreRequested(asked) => asked.paths.clear(),
+        SnapshotEvent::RestoreFailed(failed) => failed.detail.clear(),
+        SnapshotEvent::SaveRequested(_)
+        | SnapshotEvent::SaveBegun(_)
+        | SnapshotEvent::Committed(_)
+        | SnapshotEvent::Unchanged(_)
+        | SnapshotEvent::Pruned(_)
+        | SnapshotEvent::Restored(_) => return None,
+    }
+    Some(())
 }
 
 fn empty_exec(event: &mut ExecEvent) {

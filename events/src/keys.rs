@@ -66,6 +66,36 @@ pub trait Keyring: Send + Sync + 'static {
     }
 }
 
+/// Why there is no key for a purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoKey {
+    #[error("the owner's key was destroyed")]
+    Destroyed,
+    #[error("the keys cannot be read at this moment")]
+    Unavailable,
+}
+
+/// Returns another key of an owner, for a purpose beside their logs. It follows from the owner's key, so it goes
+/// with that one and is kept nowhere. May wait for a disk or a database.
+pub fn purpose_key(
+    keyring: &dyn Keyring,
+    owner: &str,
+    purpose: &str,
+) -> Result<Zeroizing<[u8; 32]>, NoKey> {
+    // No log has this id: it is no UUID of the kind that logs have.
+    let mut id = [0; 16];
+    id.copy_from_slice(&blake3::derive_key("cocoonbox 2026 purpose id", purpose.as_bytes())[..16]);
+    let scope = LogId::from_slice(&id).ok_or(NoKey::Unavailable)?;
+    match keyring.log_key(scope, owner) {
+        Sealing::Key(key) => {
+            let key = blake3::derive_key("cocoonbox 2026 purpose key", &*key.0);
+            Ok(Zeroizing::new(key))
+        }
+        Sealing::Lost => Err(NoKey::Destroyed),
+        Sealing::Open | Sealing::Unavailable => Err(NoKey::Unavailable),
+    }
+}
+
 /// How a log's payloads lie.
 #[derive(Clone, Debug)]
 pub enum Sealing {

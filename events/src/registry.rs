@@ -153,6 +153,18 @@ registry! {
         45 "box.memory_exhausted" v 1 => MemoryExhausted(BoxMemoryExhausted),
         46 "box.kept_awake" v 1 => KeptAwake(BoxKeptAwake),
     }
+    /// Stream `snapshot/<box>` of an account log.
+    Snapshot(SnapshotEvent) {
+        50 "snapshot.save_requested" v 1 => SaveRequested(SnapshotSaveRequested),
+        51 "snapshot.save_begun" v 1 => SaveBegun(SnapshotSaveBegun),
+        52 "snapshot.committed" v 1 => Committed(SnapshotCommitted),
+        53 "snapshot.unchanged" v 1 => Unchanged(SnapshotUnchanged),
+        54 "snapshot.failed" v 1 => Failed(SnapshotFailed),
+        55 "snapshot.pruned" v 1 => Pruned(SnapshotPruned),
+        56 "snapshot.restore_requested" v 1 => RestoreRequested(SnapshotRestoreRequested),
+        57 "snapshot.restored" v 1 => Restored(SnapshotRestored),
+        58 "snapshot.restore_failed" v 1 => RestoreFailed(SnapshotRestoreFailed),
+    }
     /// Stream `usage/<day>` of an account log.
     Usage(UsageEvent) {
         60 "usage.model_called" v 1 => ModelCalled(UsageModelCalled),

@@ -2,7 +2,7 @@
 
 use cocoonbox_events::{
     BoxEvent, BudgetEvent, ControlEvent, ErasureEvent, Kind, LogEvent, LogInfo, LogKind, Payload,
-    Recorded, UsageEvent, UserEvent,
+    Recorded, SnapshotEvent, UsageEvent, UserEvent,
 };
 use cocoonbox_proto::{
     control::v1::AuditEntry,
@@ -177,6 +177,7 @@ fn summary(payload: &Payload) -> String {
         Payload::Erasure(event) => erasure(event),
         Payload::Budget(event) => budget(event),
         Payload::Control(event) => control(event),
+        Payload::Snapshot(event) => snapshot(event),
         Payload::Log(LogEvent::Rewound(event)) => {
             told(&format!("to {}", event.common), &event.reason)
         }
@@ -240,6 +241,30 @@ fn control(event: &ControlEvent) -> String {
             told(&format!("lease {}, {reason}", e.fence), &e.note)
         }
         ControlEvent::Expired(e) => format!("lease {}", e.fence),
+    }
+}
+
+fn snapshot(event: &SnapshotEvent) -> String {
+    match event {
+        SnapshotEvent::SaveRequested(e) => told(&e.save_id, &e.reason),
+        SnapshotEvent::SaveBegun(e) => e.save_id.clone(),
+        SnapshotEvent::Committed(e) => format!(
+            "{}: {} files, {} changed, {} bytes added",
+            e.snapshot_id, e.files, e.files_changed, e.bytes_added
+        ),
+        SnapshotEvent::Unchanged(e) => format!("as in {}", e.snapshot_id),
+        SnapshotEvent::Failed(e) => told(&e.save_id, &told(&e.reason, &e.detail)),
+        SnapshotEvent::Pruned(e) => told(&format!("{} snapshots", e.snapshot_ids.len()), &e.reason),
+        SnapshotEvent::RestoreRequested(e) => format!(
+            "{} paths of {}{}",
+            e.paths.len(),
+            e.snapshot_id,
+            if e.in_place { ", in place" } else { "" }
+        ),
+        SnapshotEvent::Restored(e) => {
+            format!("{} files, {} replaced", e.files, e.replaced)
+        }
+        SnapshotEvent::RestoreFailed(e) => told(&e.restore_id, &told(&e.reason, &e.detail)),
     }
 }
 

@@ -18,6 +18,7 @@ pub mod projection;
 pub mod row_key;
 pub mod rows;
 pub mod runner;
+pub mod snapshots;
 pub mod transcript;
 pub mod usage;
 pub mod views;
@@ -30,6 +31,7 @@ pub use forget::{ForgetError, Forgotten, forget, forget_for_good, is_forgotten};
 pub use operations::{OperationEventRow, OperationRow};
 pub use projection::{ApplyError, Projection, all};
 pub use runner::Runner;
+pub use snapshots::SnapshotRow;
 pub use transcript::{AgentRow, ItemRow};
 pub use usage::UsageTotals;
 pub use views::{

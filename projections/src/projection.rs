@@ -8,6 +8,7 @@ use crate::{
     desktops::Desktops,
     operations::Operations,
     rows::{self, Rows, View},
+    snapshots::Snapshots,
     transcript::Transcript,
     usage::Usage,
 };
@@ -115,6 +116,7 @@ pub fn all() -> Vec<Box<dyn Projection>> {
         Box::new(Operations),
         Box::new(Transcript),
         Box::new(Desktops),
+        Box::new(Snapshots),
         Box::new(Audit),
         Box::new(Usage),
     ]

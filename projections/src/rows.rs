@@ -36,12 +36,14 @@ pub enum View {
     Audit,
     /// `<box log>` to [`crate::DesktopRow`].
     Desktops,
+    /// `<user>/<box>/<snapshot>` to [`crate::SnapshotRow`].
+    Snapshots,
     /// `<user>/<day>/<box>/<agent>/<role>/<vendor>/<model>` to [`crate::UsageTotals`].
     Usage,
 }
 
 impl View {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Boxes,
         Self::BoxOwners,
         Self::Operations,
@@ -52,6 +54,7 @@ impl View {
         Self::TranscriptMarks,
         Self::Audit,
         Self::Desktops,
+        Self::Snapshots,
         Self::Usage,
     ];
 
@@ -72,6 +75,7 @@ impl View {
             Self::TranscriptMarks => "transcript_marks",
             Self::Audit => "audit",
             Self::Desktops => "desktops",
+            Self::Snapshots => "snapshots",
             Self::Usage => "usage",
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use cocoonbox_commands::{agent, boxes, control, desktop, directory, exec, user};
+use cocoonbox_commands::{agent, boxes, control, desktop, directory, exec, snapshot, user};
 use cocoonbox_events::{Aggregate, Payload, Recorded, StreamName};
 use serde_json::{Value, json};
 
@@ -17,6 +17,7 @@ pub enum Known {
     Control(control::State),
     Exec(exec::State),
     Desktop(desktop::State),
+    Snapshot(snapshot::State),
     Agent(Box<agent::State>),
 }
 
@@ -31,6 +32,7 @@ impl Known {
             "control" => Self::Control(control::State::default()),
             "exec" => Self::Exec(exec::State::default()),
             "desktop" => Self::Desktop(desktop::State::default()),
+            "snapshot" => Self::Snapshot(snapshot::State::default()),
             "agent" => Self::Agent(Box::default()),
             _ => return None,
         })
@@ -58,6 +60,7 @@ impl Known {
             Self::Control(state) => take(state, event, payload),
             Self::Exec(state) => take(state, event, payload),
             Self::Desktop(state) => take(state, event, payload),
+            Self::Snapshot(state) => take(state, event, payload),
             Self::Agent(state) => take(state.as_mut(), event, payload),
         }
     }
@@ -71,6 +74,7 @@ impl Known {
             | Self::Box(_)
             | Self::Control(_)
             | Self::Desktop(_)
+            | Self::Snapshot(_)
             | Self::Agent(_) => false,
         }
     }
@@ -84,6 +88,7 @@ impl Known {
             Self::Control(state) => format!("{state:#?}"),
             Self::Exec(state) => format!("{state:#?}"),
             Self::Desktop(state) => format!("{state:#?}"),
+            Self::Snapshot(state) => format!("{state:#?}"),
             Self::Agent(state) => format!("{state:#?}"),
         }
     }
@@ -125,6 +130,11 @@ impl Known {
                 "wake_id": state.wake_id,
                 "ready": state.is_ready(),
                 "down": state.parts.iter().filter(|part| !part.up).map(|part| &part.name).collect::<Vec<_>>(),
+            }),
+            Self::Snapshot(state) => json!({
+                "snapshots": state.kept.keys().collect::<Vec<_>>(),
+                "saves_owed": state.saves.iter().map(|save| &save.id).collect::<Vec<_>>(),
+                "restores_owed": state.restores.iter().map(|one| &one.id).collect::<Vec<_>>(),
             }),
             Self::Exec(state) => json!({
                 "exec_id": state.started.as_ref().map(|started| &started.exec_id),

@@ -4,8 +4,8 @@ use cocoonbox_events::{LogId, OffsetKey};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AgentRow, AuditRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow, UsageTotals,
-    row_key,
+    AgentRow, AuditRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow, SnapshotRow,
+    UsageTotals, row_key,
     rows::{self, Rows, View},
     views::{Views, ViewsError},
 };
@@ -106,6 +106,28 @@ impl Views {
     ) -> Result<Paged<ItemRow>, ViewsError> {
         let prefix = row_key::prefix(&[&row_key::log(self.current(box_log)), agent]);
         self.page(View::Transcript, prefix, after, limit).await
+    }
+
+    /// Returns snapshots of a user's box, oldest first, behind the id `after`.
+    pub async fn snapshots(
+        &self,
+        user: &str,
+        box_id: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Paged<SnapshotRow>, ViewsError> {
+        let prefix = row_key::prefix(&[user, box_id]);
+        self.page(View::Snapshots, prefix, after, limit).await
+    }
+
+    /// Returns every snapshot of a user's box, oldest first.
+    pub async fn all_snapshots(
+        &self,
+        user: &str,
+        box_id: &str,
+    ) -> Result<Vec<SnapshotRow>, ViewsError> {
+        let prefix = row_key::prefix(&[user, box_id]);
+        self.all_of(View::Snapshots, prefix).await
     }
 
     /// Returns lines of a user's audit, oldest first, behind the token `after`.

@@ -111,6 +111,7 @@ async fn live_events_are_seen_while_everything_is_built_again() {
         "operations",
         "transcript",
         "desktops",
+        "snapshots",
         "audit",
         "usage",
     ];

@@ -10,7 +10,8 @@ use std::{
 };
 
 use cocoonbox_events::{
-    AgentEvent, BoxEvent, ExecEvent, LogId, Payload, Recorded, StreamName, UsageEvent,
+    AgentEvent, BoxEvent, ExecEvent, LogId, Payload, Recorded, SnapshotEvent, StreamName,
+    UsageEvent,
 };
 use cocoonbox_proto::log::v1::block::Block;
 
@@ -126,6 +127,7 @@ impl Reader {
                 }
             }
             Payload::Box(event) => self.of_box(log, event, links),
+            Payload::Snapshot(event) => self.snapshot(log, event, links),
             Payload::Usage(UsageEvent::ModelCalled(called)) => {
                 if let Some(box_log) = self.boxes.get(&called.box_id) {
                     let call = self.name(*box_log, "call", &called.call_id);
@@ -209,6 +211,27 @@ impl Reader {
             }
             AgentEvent::CancelRequested(e) => links.follow(name("turn", &e.turn_id), Via::Turn),
             AgentEvent::TurnEnded(e) => links.follow(name("turn", &e.turn_id), Via::Turn),
+        }
+    }
+
+    /// A restore and the save before it have one id, and belong together.
+    fn snapshot(&self, log: LogId, event: SnapshotEvent, links: &mut Links) {
+        let (asked, id) = match event {
+            SnapshotEvent::SaveRequested(e) => (true, e.save_id),
+            SnapshotEvent::RestoreRequested(e) => (true, e.restore_id),
+            SnapshotEvent::SaveBegun(e) => (false, e.save_id),
+            SnapshotEvent::Committed(e) => (false, e.save_id),
+            SnapshotEvent::Unchanged(e) => (false, e.save_id),
+            SnapshotEvent::Failed(e) => (false, e.save_id),
+            SnapshotEvent::Restored(e) => (false, e.restore_id),
+            SnapshotEvent::RestoreFailed(e) => (false, e.restore_id),
+            SnapshotEvent::Pruned(_) => return,
+        };
+        let name = self.name(log, "operation", &id);
+        if asked {
+            links.names.push(name);
+        } else {
+            links.follow(name, Via::Operation);
         }
     }
 

@@ -1,0 +1,39 @@
+//! What is saved of a box's files, stream `snapshot/<box>` of the account log.
+//!
+//! ```text
+//!  save_requested ─▶ save_begun ─▶ committed │ unchanged │ failed
+//!  restore_requested ────────────▶ restored │ restore_failed
+//! ```
+//!
+//! Saves of one box are done one after the other, in the order in which they were asked for, and restores behind the
+//! saves that they wait for.
+
+mod command;
+mod decide;
+mod evolve;
+mod path;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use command::{Command, Rejection};
+pub use path::{BadPath, PATH_BYTES_MAX, PATHS_MAX, check_path};
+pub use state::{Kept, Restore, Save, State};
+
+/// Asked for and not done: more are refused. Each may hold the host for minutes.
+pub const OWED_MAX: usize = 8;
+
+/// Why a save is made; in the event and in what people see.
+pub mod reason {
+    /// Somebody asked.
+    pub const ASKED: &str = "asked";
+    /// A turn of an agent that called tools has ended.
+    pub const TURN: &str = "turn";
+    /// The box went to sleep.
+    pub const HIBERNATE: &str = "hibernate";
+    /// The box runs, and was not saved for a while.
+    pub const SCHEDULE: &str = "schedule";
+    /// Files are about to be put in the place of others.
+    pub const RESTORE: &str = "restore";
+    pub const ALL: [&str; 5] = [ASKED, TURN, HIBERNATE, SCHEDULE, RESTORE];
+}

@@ -1,0 +1,191 @@
+//! From commands to events.
+
+use cocoonbox_events::{Parent, SnapshotEvent};
+use cocoonbox_proto::log::v1 as log;
+
+use super::{Command, OWED_MAX, Rejection, Save, State, path::check_paths, reason};
+use crate::bounded;
+
+type Decision = Result<Vec<SnapshotEvent>, Rejection>;
+
+pub(super) fn decide(state: &State, command: &Command) -> Decision {
+    match command {
+        Command::RequestSave {
+            save_id,
+            reason,
+            only_if_changed,
+        } => {
+            not_empty("save_id", save_id)?;
+            let joins =
+                |save: &Save| !save.has_begun && (*only_if_changed || !save.only_if_changed);
+            let is_owed = state.saves.iter().any(|save| save.id == *save_id);
+            if is_owed || *reason != reason::ASKED && state.saves.iter().any(joins) {
+                return Ok(Vec::new());
+            }
+            has_room(state)?;
+            Ok(vec![save_requested(save_id, reason, *only_if_changed)])
+        }
+        Command::RequestRestore {
+            restore_id,
+            snapshot_id,
+            paths,
+            in_place,
+        } => {
+            not_empty("restore_id", restore_id)?;
+            if owed(state, restore_id).is_ok() {
+                return Ok(Vec::new());
+            }
+            check_paths(paths)?;
+            kept(state, snapshot_id)?;
+            has_room(state)?;
+            let requested = SnapshotEvent::RestoreRequested(log::SnapshotRestoreRequested {
+                restore_id: restore_id.clone(),
+                snapshot_id: snapshot_id.clone(),
+                paths: paths.clone(),
+                in_place: *in_place,
+            });
+            // One that may say "unchanged": what matters is that the files of today are in some snapshot.
+            let save = in_place.then(|| save_requested(restore_id, reason::RESTORE, true));
+            Ok(save.into_iter().chain([requested]).collect())
+        }
+        Command::Begin { save_id, at } => {
+            let save = next(state, save_id)?;
+            let begun = log::SnapshotSaveBegun {
+                save_id: save.id.clone(),
+                at: Some(moment(at)),
+            };
+            Ok(vec![SnapshotEvent::SaveBegun(begun)])
+        }
+        Command::Commit(committed) => {
+            let save = next(state, &committed.save_id)?;
+            not_empty("snapshot_id", &committed.snapshot_id)?;
+            let committed = log::SnapshotCommitted {
+                reason: save.reason.clone(),
+                ..committed.clone()
+            };
+            Ok(vec![SnapshotEvent::Committed(committed)])
+        }
+        Command::Unchanged {
+            save_id,
+            snapshot_id,
+            at,
+        } => {
+            next(state, save_id)?;
+            kept(state, snapshot_id)?;
+            Ok(vec![SnapshotEvent::Unchanged(log::SnapshotUnchanged {
+                save_id: save_id.clone(),
+                snapshot_id: snapshot_id.clone(),
+                at: Some(moment(at)),
+            })])
+        }
+        Command::Fail {
+            save_id,
+            reason,
+            detail,
+        } => {
+            next(state, save_id)?;
+            Ok(vec![failed(save_id, reason, detail)])
+        }
+        Command::Restored(restored) => {
+            owed(state, &restored.restore_id)?;
+            Ok(vec![SnapshotEvent::Restored(restored.clone())])
+        }
+        Command::RestoreFailed {
+            restore_id,
+            reason,
+            detail,
+        } => {
+            owed(state, restore_id)?;
+            Ok(vec![restore_failed(restore_id, reason, detail)])
+        }
+        Command::PruneAll { reason } => Ok(prune_all(state, reason)),
+    }
+}
+
+fn prune_all(state: &State, reason: &str) -> Vec<SnapshotEvent> {
+    let saves = state.saves.iter().map(|save| failed(&save.id, reason, ""));
+    let restores = state.restores.iter();
+    let restores = restores.map(|restore| restore_failed(&restore.id, reason, ""));
+    let mut events: Vec<_> = saves.chain(restores).collect();
+    if !state.kept.is_empty() {
+        events.push(SnapshotEvent::Pruned(log::SnapshotPruned {
+            snapshot_ids: state.kept.keys().cloned().collect(),
+            reason: reason.to_owned(),
+        }));
+    }
+    events
+}
+
+/// The save of this id, if it is the one to be done.
+fn next<'s>(state: &'s State, save_id: &str) -> Result<&'s Save, Rejection> {
+    let id = || save_id.to_owned();
+    let found = state.saves.iter().position(|save| save.id == save_id);
+    match found {
+        Some(0) => Ok(&state.saves[0]),
+        Some(_) => Err(Rejection::NotNext { id: id() }),
+        None => Err(Rejection::NotOwed { id: id() }),
+    }
+}
+
+fn owed(state: &State, restore_id: &str) -> Result<(), Rejection> {
+    let is_owed = state.restores.iter().any(|one| one.id == restore_id);
+    let id = restore_id.to_owned();
+    is_owed.then_some(()).ok_or(Rejection::NotOwed { id })
+}
+
+fn kept(state: &State, snapshot_id: &str) -> Result<(), Rejection> {
+    let is_kept = state.kept.contains_key(snapshot_id);
+    let snapshot_id = snapshot_id.to_owned();
+    is_kept
+        .then_some(())
+        .ok_or(Rejection::NoSuchSnapshot { snapshot_id })
+}
+
+fn has_room(state: &State) -> Result<(), Rejection> {
+    if state.saves.len() + state.restores.len() < OWED_MAX {
+        Ok(())
+    } else {
+        Err(Rejection::TooMany)
+    }
+}
+
+fn not_empty(field: &'static str, value: &str) -> Result<(), Rejection> {
+    if value.is_empty() {
+        Err(Rejection::Empty { field })
+    } else {
+        Ok(())
+    }
+}
+
+fn save_requested(save_id: &str, reason: &str, only_if_changed: bool) -> SnapshotEvent {
+    SnapshotEvent::SaveRequested(log::SnapshotSaveRequested {
+        save_id: save_id.to_owned(),
+        reason: reason.to_owned(),
+        only_if_changed,
+    })
+}
+
+fn failed(save_id: &str, reason: &str, detail: &str) -> SnapshotEvent {
+    SnapshotEvent::Failed(log::SnapshotFailed {
+        save_id: save_id.to_owned(),
+        reason: reason.to_owned(),
+        detail: bounded::detail(detail),
+    })
+}
+
+fn restore_failed(restore_id: &str, reason: &str, detail: &str) -> SnapshotEvent {
+    SnapshotEvent::RestoreFailed(log::SnapshotRestoreFailed {
+        restore_id: restore_id.to_owned(),
+        reason: reason.to_owned(),
+        detail: bounded::detail(detail),
+    })
+}
+
+/// A position of the box's log as it is written.
+pub(super) fn moment(at: &Parent) -> log::SnapshotMoment {
+    log::SnapshotMoment {
+        log: at.log.as_bytes().to_vec(),
+        pos: at.pos,
+        chain: at.chain.0.to_vec(),
+    }
+}

@@ -1,0 +1,88 @@
+//! What is known of a box's saves.
+
+use std::collections::BTreeMap;
+
+use cocoonbox_events::{Aggregate, IllegalTransition, Parent, Payload, SnapshotEvent};
+
+use super::{Command, Rejection, decide, evolve};
+
+/// The saves of one box, folded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Owed, in their order. Only the first may have begun.
+    pub saves: Vec<Save>,
+    /// Owed, in their order.
+    pub restores: Vec<Restore>,
+    /// What can be restored, by id, which is by time.
+    pub kept: BTreeMap<String, Kept>,
+    /// Up to where of the box's log the last save, or look that found nothing changed, went.
+    pub seen: Option<Parent>,
+}
+
+/// A save that is owed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Save {
+    pub id: String,
+    pub reason: String,
+    pub only_if_changed: bool,
+    pub has_begun: bool,
+}
+
+/// A restore that is owed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restore {
+    pub id: String,
+    pub snapshot_id: String,
+    /// Empty once they are erased.
+    pub paths: Vec<Vec<u8>>,
+    pub in_place: bool,
+    /// The snapshot with the files that are replaced, once it is there.
+    pub undo: Option<String>,
+    /// What is replaced could not be saved, so nothing may be replaced.
+    pub is_unsaved: bool,
+}
+
+/// A snapshot that can be restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Whatever the box's log holds up to here had been done when the first file was read.
+    pub at: Option<Parent>,
+    pub started_ms: i64,
+}
+
+impl State {
+    /// The save to be done next.
+    pub fn next_save(&self) -> Option<&Save> {
+        self.saves.first()
+    }
+
+    /// The restore to be done next, if it waits for no save.
+    pub fn next_restore(&self) -> Option<&Restore> {
+        let restore = self.restores.first()?;
+        let is_ready = !restore.in_place || restore.undo.is_some() || restore.is_unsaved;
+        is_ready.then_some(restore)
+    }
+
+    /// Whether anything is owed.
+    pub fn owes(&self) -> bool {
+        !self.saves.is_empty() || !self.restores.is_empty()
+    }
+}
+
+impl Aggregate for State {
+    type Command = Command;
+    type Event = SnapshotEvent;
+    type Rejection = Rejection;
+
+    fn decide(&self, command: &Command) -> Result<Vec<SnapshotEvent>, Rejection> {
+        decide::decide(self, command)
+    }
+
+    fn evolve(self, event: &SnapshotEvent) -> Result<Self, IllegalTransition> {
+        evolve::evolve(self, event)
+    }
+
+    fn pick(payload: Payload) -> Option<SnapshotEvent> {
+        SnapshotEvent::pick(payload)
+    }
+}

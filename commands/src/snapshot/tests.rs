@@ -1,0 +1,176 @@
+use cocoonbox_events::{Aggregate as _, ChainHash, LogId, Parent, SnapshotEvent};
+use cocoonbox_proto::log::v1 as log;
+use proptest::prelude::*;
+
+use super::*;
+
+fn at(pos: u64) -> Parent {
+    Parent {
+        log: LogId::from_slice(&[7; 16]).unwrap(),
+        pos,
+        chain: ChainHash([9; 32]),
+    }
+}
+
+fn save(id: &str, reason: &'static str) -> Command {
+    Command::RequestSave {
+        save_id: id.to_owned(),
+        reason,
+        only_if_changed: reason != reason::ASKED,
+    }
+}
+
+fn begin(id: &str) -> Command {
+    Command::Begin {
+        save_id: id.to_owned(),
+        at: at(5),
+    }
+}
+
+fn commit(id: &str, snapshot: &str) -> Command {
+    Command::Commit(log::SnapshotCommitted {
+        save_id: id.to_owned(),
+        snapshot_id: snapshot.to_owned(),
+        ..log::SnapshotCommitted::default()
+    })
+}
+
+fn restore(id: &str, snapshot: &str, path: &str) -> Command {
+    Command::RequestRestore {
+        restore_id: id.to_owned(),
+        snapshot_id: snapshot.to_owned(),
+        paths: vec![path.as_bytes().to_vec()],
+        in_place: true,
+    }
+}
+
+fn after(state: State, command: &Command) -> State {
+    let events = state.decide(command).unwrap();
+    events
+        .iter()
+        .fold(state, |state, event| state.evolve(event).unwrap())
+}
+
+fn told(commands: &[Command]) -> State {
+    commands.iter().fold(State::default(), after)
+}
+
+#[test]
+fn saves_are_done_one_after_the_other() {
+    let state = told(&[save("a", reason::ASKED), save("b", reason::ASKED)]);
+    assert_eq!(
+        state.decide(&begin("b")),
+        Err(Rejection::NotNext { id: "b".into() })
+    );
+    let state = after(state, &begin("a"));
+    // A process that takes over begins again.
+    let state = after(state, &begin("a"));
+    let state = after(state, &commit("a", "s1"));
+    assert_eq!(
+        state.decide(&commit("a", "s1")),
+        Err(Rejection::NotOwed { id: "a".into() })
+    );
+    assert_eq!(state.next_save().unwrap().id, "b");
+    assert!(state.kept.contains_key("s1"));
+}
+
+#[test]
+fn what_nobody_asked_for_joins_a_save_that_has_not_begun() {
+    let waiting = told(&[save("a", reason::ASKED)]);
+    assert_eq!(waiting.decide(&save("t", reason::TURN)), Ok(vec![]));
+    let begun = after(waiting, &begin("a"));
+    let state = after(begun, &save("t", reason::TURN));
+    assert_eq!(state.saves.len(), 2);
+    assert_eq!(state.decide(&save("u", reason::HIBERNATE)), Ok(vec![]));
+    // Who asks gets a save of their own.
+    assert_eq!(after(state, &save("v", reason::ASKED)).saves.len(), 3);
+}
+
+#[test]
+fn what_is_owed_is_bounded() {
+    let full: Vec<_> = (0..OWED_MAX)
+        .map(|n| save(&n.to_string(), reason::ASKED))
+        .collect();
+    let state = told(&full);
+    let refused = state.decide(&save("more", reason::ASKED));
+    assert_eq!(refused, Err(Rejection::TooMany));
+}
+
+#[test]
+fn a_restore_in_place_waits_for_its_save() {
+    let state = told(&[save("a", reason::ASKED), begin("a"), commit("a", "s1")]);
+    let state = after(state, &restore("r", "s1", "/workspace/x"));
+    assert_eq!(state.next_restore(), None);
+    let saved = after(after(state.clone(), &begin("r")), &commit("r", "s2"));
+    assert_eq!(saved.next_restore().unwrap().undo.as_deref(), Some("s2"));
+    let fail = Command::Fail {
+        save_id: "r".into(),
+        reason: "DISK_FULL",
+        detail: String::new(),
+    };
+    let failed = after(state, &fail);
+    assert!(failed.next_restore().unwrap().is_unsaved);
+}
+
+#[test]
+fn only_what_is_kept_is_restored_and_only_sound_paths() {
+    let state = told(&[save("a", reason::ASKED), begin("a"), commit("a", "s1")]);
+    let unknown = state.decide(&restore("r", "s9", "/x"));
+    assert!(matches!(unknown, Err(Rejection::NoSuchSnapshot { .. })));
+    for path in ["x", "/", "/a/../b", "/./a", "/a//b", "/a/", "/a\0b", ""] {
+        let refused = state.decide(&restore("r", "s1", path));
+        assert!(matches!(refused, Err(Rejection::BadPath(_))), "{path:?}");
+    }
+    let none = Command::RequestRestore {
+        restore_id: "r".into(),
+        snapshot_id: "s1".into(),
+        paths: vec![],
+        in_place: false,
+    };
+    assert_eq!(state.decide(&none), Err(BadPath::Count.into()));
+}
+
+#[test]
+fn a_box_that_is_gone_keeps_and_owes_nothing() {
+    let state = told(&[
+        save("a", reason::ASKED),
+        begin("a"),
+        commit("a", "s1"),
+        save("b", reason::ASKED),
+        restore("r", "s1", "/x"),
+    ]);
+    let prune = Command::PruneAll {
+        reason: "BOX_DELETED",
+    };
+    let gone = after(state, &prune);
+    assert!(!gone.owes() && gone.kept.is_empty());
+    assert_eq!(gone.decide(&prune), Ok(vec![]));
+}
+
+proptest! {
+    /// Whatever comes in whatever order: what is decided can be folded, and nothing is owed beyond the bound.
+    #[test]
+    fn whatever_is_decided_can_be_folded(steps in proptest::collection::vec((0..9_u8, 0..4_u8), 0..60)) {
+        let mut state = State::default();
+        for (what, which) in steps {
+            let id = which.to_string();
+            let command = match what {
+                0 => save(&id, reason::ASKED),
+                1 => save(&id, reason::TURN),
+                2 => begin(&id),
+                3 => commit(&id, &format!("s{id}")),
+                4 => Command::Unchanged { save_id: id.clone(), snapshot_id: "s1".into(), at: at(3) },
+                5 => Command::Fail { save_id: id, reason: "X", detail: String::new() },
+                6 => restore(&id, "s1", "/a"),
+                7 => Command::RestoreFailed { restore_id: id, reason: "X", detail: String::new() },
+                _ => Command::PruneAll { reason: "BOX_DELETED" },
+            };
+            let events: Vec<SnapshotEvent> = state.decide(&command).unwrap_or_default();
+            for event in &events {
+                state = state.evolve(event).unwrap();
+            }
+            prop_assert!(state.saves.len() + state.restores.len() <= OWED_MAX + 1);
+            prop_assert!(state.saves.iter().skip(1).all(|save| !save.has_begun));
+        }
+    }
+}
