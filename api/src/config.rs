@@ -9,6 +9,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use cocoonbox_events::checkpoint::{BadKeyName, KeyName};
@@ -20,6 +21,7 @@ pub use models::{BadModel, Model, ModelFile, Models, settled, to_json};
 
 use crate::{
     budget::{BadPrice, PriceFile, Prices},
+    capsules::When,
     door::WebPolicy,
     gateway::{GatewayConfig, Secret, Vendor},
 };
@@ -70,6 +72,7 @@ pub struct File {
     pub web: Web,
     pub limits: Limits,
     pub idle: Idle,
+    pub capsule: Capsule,
     /// What models cost, by name; `*` stands for anything. Before those that are built in.
     pub prices: BTreeMap<String, PriceFile>,
 }
@@ -114,6 +117,44 @@ pub struct Limits {
     pub disk_bytes: u64,
     /// Boxes of one user that are not deleted.
     pub boxes_per_user: usize,
+}
+
+/// Saves of boxes' files.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Capsule {
+    /// Where they lie; absent: in the data folder. Processes on one store are given one folder, by whatever
+    /// shares it.
+    pub folder: Option<PathBuf>,
+    /// A box that runs is saved this often; 0 = never by itself.
+    pub every_minutes: u32,
+    /// When a turn of an agent has ended that did more than read.
+    pub after_turns: bool,
+    /// When a box has gone to sleep.
+    pub asleep: bool,
+}
+
+impl Capsule {
+    /// When boxes are saved that nobody asks to save.
+    pub fn when(&self) -> When {
+        let minutes = u64::from(self.every_minutes);
+        When {
+            every: (minutes > 0).then(|| Duration::from_mins(minutes)),
+            after_turns: self.after_turns,
+            asleep: self.asleep,
+        }
+    }
+}
+
+impl Default for Capsule {
+    fn default() -> Self {
+        Self {
+            folder: None,
+            every_minutes: 15,
+            after_turns: true,
+            asleep: true,
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

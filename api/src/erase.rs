@@ -41,6 +41,7 @@ pub use self::{
 };
 use crate::{
     accounts::{AccountError, Accounts},
+    capsules::Place,
     channel::Channels,
 };
 
@@ -53,6 +54,8 @@ pub struct Eraser {
     pub views: Views,
     pub channels: Channels,
     pub ids: Arc<dyn Ids>,
+    /// Where files of boxes are saved.
+    pub place: Place,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +80,8 @@ pub enum EraseError {
     Rows(#[from] RowsError),
     #[error("destroying a key")]
     Keys(#[from] KeysError),
+    #[error("removing what was saved of the user's files")]
+    Capsule(#[source] std::io::Error),
     #[error("forgetting in the views")]
     Forget(#[from] ForgetError),
     #[error("the name of a stream")]

@@ -9,6 +9,7 @@ pub mod auth;
 pub mod blobs;
 pub mod boxes;
 pub mod budget;
+pub mod capsules;
 pub mod channel;
 pub mod checkpoints;
 pub mod config;

@@ -22,7 +22,7 @@ use cocoonbox_proto::{
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    lineage::open,
+    lineage::{history, open},
     release::{Release, ReleaseError},
 };
 use crate::channel::BoxChannel;

@@ -20,12 +20,12 @@ use cocoonbox_projections::{Runner, Views};
 use cocoonbox_proto::{
     agent::v1::{agents_server::AgentsServer, session_server::SessionServer},
     control::v1::{
-        boxes_server::BoxesServer, budgets_server::BudgetsServer,
+        boxes_server::BoxesServer, budgets_server::BudgetsServer, capsule_server::CapsuleServer,
         checkpoints_server::CheckpointsServer, erasure_server::ErasureServer,
         operator_server::OperatorServer, users_server::UsersServer,
     },
 };
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::folder::{lock, private_dir, private_file, unix_socket};
@@ -34,6 +34,7 @@ use crate::{
     auth,
     boxes::Boxes,
     budget::{Books, Budgets},
+    capsules::{self, Capsules},
     channel::Channels,
     checkpoints::{self, Checkpointer},
     config::{self, Config},
@@ -267,7 +268,41 @@ impl Server {
             hop: Hop::new(keys.derive("edge hop"), clock.clone()),
             beside: screen::routes(desks, &machines, &accounts, &clock, &tasks),
         });
+        let place = {
+            let own = data.join("capsules");
+            let folder = match config.file.capsule.folder.clone() {
+                None if owners.are_shared() => None,
+                None => {
+                    private_dir(&own)?;
+                    Some(own)
+                }
+                folder => folder,
+            };
+            capsules::Place::new(folder, data.join("cache/capsule"), keys.clone())
+        };
+        let saving = capsules::Progress::default();
+        let keeper_of_files = capsules::Keeper::new(capsules::Parts {
+            store: store.clone(),
+            machines: machines.clone(),
+            owners: owners.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            place: place.clone(),
+            progress: saving.clone(),
+            when: config.file.capsule.when(),
+            permits: Arc::new(Semaphore::new(capsules::SAVES_MAX)),
+        });
+        let capsules = Capsules {
+            accounts: accounts.clone(),
+            store: store.clone(),
+            views: views.clone(),
+            ids: ids.clone(),
+            place: place.clone(),
+            progress: saving,
+            stop: stop.clone(),
+        };
         let eraser = Eraser {
+            place,
             accounts: accounts.clone(),
             store: store.clone(),
             keys,
@@ -324,6 +359,7 @@ impl Server {
             users,
             boxes,
             budgets,
+            capsules,
             checkpoints,
             replica,
             edge,
@@ -341,6 +377,7 @@ impl Server {
         tasks.spawn(runner.run(stop.clone()));
         tasks.spawn(Lifecycle::new(context).run(stop.clone()));
         tasks.spawn(erase::run(eraser, stop.clone()));
+        tasks.spawn(keeper_of_files.run(stop.clone()));
         if owners.are_shared() {
             tasks.spawn(revocations.run(stop.clone()));
         }
@@ -401,6 +438,7 @@ async fn router(
     users: Users,
     boxes: Boxes,
     budgets: Budgets,
+    capsules: Capsules,
     checkpoints: checkpoints::Rpc,
     replica: Replica,
     edge: Arc<Edge>,
@@ -418,6 +456,7 @@ async fn router(
     let services = tonic::service::Routes::new(UsersServer::new(users))
         .add_service(BoxesServer::new(boxes))
         .add_service(BudgetsServer::new(budgets))
+        .add_service(CapsuleServer::new(capsules))
         .add_service(CheckpointsServer::new(checkpoints))
         .add_service(ErasureServer::new(erase::Service(eraser)))
         .add_service(OperatorServer::new(operator))

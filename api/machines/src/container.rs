@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::machine::{
     BoxId, Error, Identity, Isolation, Listener, Machine, Machines, Promises, Spec, Stream, Usage,
-    WakeId,
+    UserFolder, WakeId,
 };
 
 mod agent;
@@ -143,6 +143,11 @@ impl Machines for Container {
         let (source, target) = (from.clone(), to.clone());
         self.alone(to, move |driver| driver.copy(&source, &target))
             .await
+    }
+
+    async fn folders(&self, id: &BoxId) -> Result<Vec<UserFolder>, Error> {
+        let id = id.clone();
+        self.blocking(move |driver| driver.folders(&id)).await
     }
 
     async fn get(&self, id: &BoxId) -> Result<Option<Machine>, Error> {

@@ -9,5 +9,5 @@ pub mod machine;
 pub use container::Container;
 pub use machine::{
     BoxId, Error, Identity, Limits, Listener, Machine, MachineState, Machines, Promises, Spec,
-    Stream, Usage, WakeId,
+    Stream, Usage, UserFolder, WakeId,
 };

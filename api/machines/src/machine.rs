@@ -88,6 +88,17 @@ pub struct Usage {
     pub pids: u32,
 }
 
+/// A folder of a box with files of its user: what is saved and given back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserFolder {
+    /// Where the box has it.
+    pub path: &'static str,
+    /// Where the host has it. The box cannot change the way there; what is in it is whatever the box makes it.
+    pub place: PathBuf,
+    /// Whose it is in the box, and on the disk: user and group.
+    pub owner: (u32, u32),
+}
+
 /// A byte stream into a box.
 pub type Stream = tokio::net::TcpStream;
 /// A listener inside a box's network, held by the host.
@@ -132,6 +143,12 @@ pub trait Machines: Send + Sync + 'static {
     async fn copy(&self, from: &BoxId, to: &BoxId) -> Result<(), Error> {
         let _ = to;
         Err(Error::CannotCopy(from.to_string()))
+    }
+
+    /// Returns the folders with the user's files of a box that has disks here, running or not. They stay what they
+    /// are until the disks are removed, which takes them out of this place first.
+    async fn folders(&self, id: &BoxId) -> Result<Vec<UserFolder>, Error> {
+        Err(Error::CannotShow(id.to_string()))
     }
 
     /// Returns the machine, or `None` where no disks of it exist.
@@ -185,6 +202,8 @@ pub enum Error {
     Runs(String),
     #[error("the disks of box `{0}` cannot be copied by this driver")]
     CannotCopy(String),
+    #[error("the files of box `{0}` cannot be reached by this driver")]
+    CannotShow(String),
     #[error("another process drives box `{0}` by now")]
     Replaced(String),
     #[error("{program} is not installed: {hint}")]

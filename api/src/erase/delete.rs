@@ -96,6 +96,7 @@ impl Eraser {
             return Ok(Deletion::Boxes(left));
         }
         self.keys.destroy(user_id).await?;
+        self.remove_capsule(user_id).await?;
         forget_for_good(&self.store, &self.views, user_id).await?;
         self.erase_account(account).await?;
         self.erase_name(directory.log, user_id).await?;
@@ -109,6 +110,15 @@ impl Eraser {
             .await?;
         tracing::info!(user = user_id, "user deleted");
         Ok(Deletion::Done)
+    }
+
+    /// Removes what was saved of the user's files. It cannot be opened any more; this is for the room it takes.
+    async fn remove_capsule(&self, user_id: &str) -> Result<(), EraseError> {
+        let (place, user) = (self.place.clone(), user_id.to_owned());
+        let removed = tokio::task::spawn_blocking(move || place.remove(&user)).await;
+        removed
+            .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+            .map_err(EraseError::Capsule)
     }
 
     /// Has every box deleted that is not; the lifecycle reactor does it. Returns those that are still there.

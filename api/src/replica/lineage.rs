@@ -88,6 +88,13 @@ fn holder(store: &dyn Store, parent: Parent) -> Result<LogInfo, ReadError> {
     Ok(at)
 }
 
+/// The logs that a box's log goes on from, and itself, each with its last position that is history of it.
+pub fn history(store: &dyn Store, log: LogId) -> Result<Vec<(LogId, u64)>, ReadError> {
+    let lineage = Lineage::of(store, log)?;
+    let parts = lineage.stretches().iter();
+    Ok(parts.map(|part| (part.log, part.end)).collect())
+}
+
 /// Opens the replica of a box's log as the account log has it: one that began empty, a fork, or a rewind
 /// that was written down and perhaps not done.
 pub async fn open(store: &dyn Store, state: &boxes::State) -> Result<Option<Tail>, AppendError> {

@@ -166,6 +166,7 @@ async fn a_real_server_is_scraped_asked_and_rebuilt() {
         "operations",
         "transcript",
         "desktops",
+        "snapshots",
         "audit",
         "usage",
     ] {
@@ -197,7 +198,7 @@ async fn condition_and_rebuild(socket: Channel, public: Channel, token: &str) {
         .await
         .unwrap()
         .into_inner();
-    assert_eq!(condition.views.len(), 6);
+    assert_eq!(condition.views.len(), 7);
     assert!(
         condition
             .views

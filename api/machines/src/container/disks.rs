@@ -16,7 +16,7 @@ use super::layout::{BoxLayout, Layout, gone, make, replace};
 use super::lock::Lock;
 use super::mounts::IDS;
 use super::{program, volume};
-use crate::BoxId;
+use crate::machine::{BoxId, UserFolder};
 
 /// Ids as the image has them. Disks carry them as they are: the shift to host ids is the mounts' work.
 const USER: u32 = 1000;
@@ -96,6 +96,18 @@ pub(super) fn copy(layout: &Layout, from: &BoxLayout, to: &BoxLayout) -> io::Res
     rustix::fs::syncfs(std::fs::File::open(&draft)?)?;
     std::fs::rename(&draft, &to.disks)?;
     std::fs::File::open(layout.boxes())?.sync_all()
+}
+
+/// The folders whose files are the user's. What the user installs in the rest of the system is in the upper layer
+/// of the root, which goes with the image.
+pub(super) fn user_folders(of: &BoxLayout) -> Vec<UserFolder> {
+    [("/home/user", "home"), ("/workspace", "workspace")]
+        .map(|(path, disk)| UserFolder {
+            path,
+            place: of.folder(disk),
+            owner: (USER, USER),
+        })
+        .into()
 }
 
 /// Takes the disks out of sight in one step, then removes them.

@@ -19,7 +19,7 @@ use super::run::Init;
 use super::runc::Runc;
 use super::{Config, agent, disks, io_device, mounts, overlay, run, runc, volume};
 use crate::Error;
-use crate::machine::{BoxId, Identity, Machine, MachineState, Spec, Usage, WakeId};
+use crate::machine::{BoxId, Identity, Machine, MachineState, Spec, Usage, UserFolder, WakeId};
 
 /// A killed init is gone at once, unless the disk below it hangs.
 const KILL_WAIT: Duration = Duration::from_secs(10);
@@ -142,6 +142,19 @@ impl Driver {
             return Err(Error::Runs(from.to_string()));
         }
         disks::copy(&self.layout, &source, &of).map_err(during(&of, "copy the disks"))
+    }
+
+    pub(super) fn folders(&self, id: &BoxId) -> Result<Vec<UserFolder>, Error> {
+        let of = self.layout.of(id);
+        if !of.disks.is_dir() {
+            return Err(Error::NotFound(id.to_string()));
+        }
+        let folders = disks::user_folders(&of);
+        // A volume is mounted while its box runs only.
+        if folders.iter().any(|folder| !folder.place.is_dir()) {
+            return Err(Error::CannotShow(id.to_string()));
+        }
+        Ok(folders)
     }
 
     pub(super) fn get(&self, id: &BoxId) -> Result<Option<Machine>, Error> {
