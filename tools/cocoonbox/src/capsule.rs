@@ -5,6 +5,8 @@ mod place;
 mod reading;
 mod saving;
 
+pub(crate) use reading::size;
+
 use crate::{cli::capsule::Capsule, context::Context, exit::Exit, failure::Failure};
 
 /// Runs a command. It blocks: there is nothing else to do meanwhile.

@@ -5,6 +5,7 @@ pub mod boxes;
 pub mod capsule;
 pub mod doctor;
 pub mod erase;
+pub mod files;
 pub mod log;
 pub mod money;
 pub mod proof;
@@ -162,6 +163,14 @@ pub enum Command {
     Fork(boxes::Fork),
     #[command(subcommand)]
     Box(boxes::OneBox),
+    Save(files::Save),
+    Snapshots(files::Snapshots),
+    /// Look into saved moments of a box's files, and give them back
+    #[command(
+        subcommand,
+        after_long_help = "Examples:\n  cocoonbox files ls /workspace --at 'yesterday 9:00'\n  cocoonbox files diff 30m\n  cocoonbox files restore /workspace/app --at 0000019a"
+    )]
+    Files(files::Files),
     Send(talk::Send),
     /// Ask an agent to stop its turn
     ///

@@ -7,7 +7,7 @@ use cocoonbox_proto::{
         agents_client::AgentsClient, control_client::ControlClient, session_client::SessionClient,
     },
     control::v1::{
-        boxes_client::BoxesClient, budgets_client::BudgetsClient,
+        boxes_client::BoxesClient, budgets_client::BudgetsClient, capsule_client::CapsuleClient,
         checkpoints_client::CheckpointsClient, erasure_client::ErasureClient,
         users_client::UsersClient,
     },
@@ -195,6 +195,11 @@ impl Client {
 
     pub fn budgets(&self) -> BudgetsClient<Wire> {
         BudgetsClient::with_interceptor(self.channel.clone(), self.caller.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    pub fn capsule(&self) -> CapsuleClient<Wire> {
+        CapsuleClient::with_interceptor(self.channel.clone(), self.caller.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 

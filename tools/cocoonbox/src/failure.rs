@@ -222,6 +222,9 @@ fn by_reason(reason: &str) -> Option<&'static str> {
         "HOST_ONLY" => "this works only on the api's own host, as the user that runs the api",
         "MODEL_NOT_CONFIGURED" => "start the api with a model key in its environment",
         "OUTCOME_UNKNOWN" => "look whether it happened before you try again",
+        "NO_SUCH_SNAPSHOT" => "`cocoonbox snapshots` lists them, `cocoonbox save` makes one",
+        "NO_SUCH_FILE" => "`cocoonbox files ls` shows what was saved",
+        "TOO_MANY_SAVES" => "wait until those that are under way have ended",
         "DISK_FULL" => "make room on the api's host",
         _ => return None,
     })

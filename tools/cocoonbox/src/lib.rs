@@ -21,6 +21,7 @@ pub mod events;
 pub mod exec;
 pub mod exit;
 pub mod failure;
+pub mod files;
 pub mod follow;
 pub mod interrupt;
 pub mod log;

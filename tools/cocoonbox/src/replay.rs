@@ -13,6 +13,8 @@ mod shown;
 mod ticker;
 mod when;
 
+pub(crate) use when::Calendar;
+
 use cocoonbox_events::StreamName;
 use cocoonbox_replay::{By, Source};
 

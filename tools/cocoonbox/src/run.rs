@@ -12,7 +12,7 @@ use crate::{
     erase, events, exec,
     exit::Exit,
     failure::Failure,
-    log, money,
+    files, log, money,
     output::Out,
     replay, screen, send, status, topics, transcript, up, users,
 };
@@ -66,6 +66,9 @@ async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Delete(args) => boxes::delete(ctx, args).await,
         Command::Fork(args) => boxes::fork(ctx, args).await,
         Command::Box(command) => boxes::one::run(ctx, command).await,
+        Command::Save(args) => files::save(ctx, args).await,
+        Command::Snapshots(args) => files::snapshots(ctx, args).await,
+        Command::Files(command) => files::files(ctx, command).await,
         Command::Send(args) => send::send(ctx, args).await,
         Command::Cancel(args) => agent::cancel(ctx, args).await,
         Command::Agent(command) => agent::agent(ctx, command).await,

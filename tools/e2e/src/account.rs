@@ -5,8 +5,8 @@ use cocoonbox_proto::{
         agents_client::AgentsClient, control_client::ControlClient, session_client::SessionClient,
     },
     control::v1::{
-        CreateUserRequest, IssuedToken, boxes_client::BoxesClient, erasure_client::ErasureClient,
-        users_client::UsersClient,
+        CreateUserRequest, IssuedToken, boxes_client::BoxesClient, capsule_client::CapsuleClient,
+        erasure_client::ErasureClient, users_client::UsersClient,
     },
 };
 use tonic::{
@@ -76,6 +76,10 @@ impl User {
 
     pub fn boxes(&self) -> BoxesClient<Authorised> {
         BoxesClient::new(self.authorised(None))
+    }
+
+    pub fn capsule(&self) -> CapsuleClient<Authorised> {
+        CapsuleClient::new(self.authorised(None))
     }
 
     pub fn erasure(&self) -> ErasureClient<Authorised> {

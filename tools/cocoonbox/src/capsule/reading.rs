@@ -217,7 +217,7 @@ pub(super) fn record(snapshot: &Snapshot) -> Value {
 
 /// A size for people.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
         1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),

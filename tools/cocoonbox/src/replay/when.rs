@@ -18,14 +18,14 @@ pub(super) enum Moment {
 }
 
 /// What "today" and "9:00" mean.
-pub(super) struct Calendar {
+pub(crate) struct Calendar {
     now: Timestamp,
     zone: TimeZone,
 }
 
 impl Calendar {
     /// This host's clock and time zone.
-    pub(super) fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let now = Timestamp::from_microsecond(SystemClock.now_us()).unwrap_or_default();
         let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
         Self { now, zone }
@@ -49,7 +49,7 @@ impl Calendar {
     }
 
     /// Reads a time.
-    pub(super) fn time(&self, text: &str) -> Result<Timestamp, Failure> {
+    pub(crate) fn time(&self, text: &str) -> Result<Timestamp, Failure> {
         self.read(text).ok_or_else(|| {
             Failure::usage(format!("`{text}` is not a time"))
                 .advise("times are like 10m, 9:00, 'yesterday 9:00', 2026-11-29T09:00:00Z")

@@ -42,6 +42,9 @@ async fn the_overview() {
       delete       Delete a box and everything in it
       fork         Make a box out of one that sleeps
       box          Show a box, and choose its models
+      save         Save the files of a box
+      snapshots    List the saved moments of a box's files, newest first
+      files        Look into saved moments of a box's files, and give them back
       send         Give an agent something to do and watch it work
       cancel       Ask an agent to stop its turn
       agent        List, make and set up agents, answer them, and go back in their conversations

@@ -136,6 +136,51 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }
+        (
+            "/cocoonbox.control.v1.Capsule",
+            "Save" | "ListSnapshots" | "BrowseSnapshot" | "ReadFile" | "Diff",
+        ) => {
+            let path = b"/workspace/secret".to_vec();
+            let request = match name {
+                "Save" => control::SaveRequest {
+                    box_id,
+                    ..Default::default()
+                }
+                .encode_to_vec(),
+                "ListSnapshots" => control::ListSnapshotsRequest {
+                    box_id,
+                    ..Default::default()
+                }
+                .encode_to_vec(),
+                "BrowseSnapshot" => control::BrowseSnapshotRequest {
+                    box_id,
+                    path,
+                    ..Default::default()
+                }
+                .encode_to_vec(),
+                "ReadFile" => control::ReadFileRequest {
+                    box_id,
+                    path,
+                    ..Default::default()
+                }
+                .encode_to_vec(),
+                _ => control::DiffRequest {
+                    box_id,
+                    ..Default::default()
+                }
+                .encode_to_vec(),
+            };
+            (bytes(request), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Capsule", "RestorePaths") => {
+            let request = control::RestorePathsRequest {
+                box_id,
+                paths: vec![b"/workspace/secret".to_vec()],
+                in_place: true,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
         ("/cocoonbox.control.v1.Users", "Bootstrap") => (
             bytes(control::BootstrapRequest::default().encode_to_vec()),
             BeRefusedToAll,

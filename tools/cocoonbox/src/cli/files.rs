@@ -1,0 +1,119 @@
+//! Arguments about saved files.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::BoxOption;
+
+/// Save the files of a box
+///
+/// Keeps /home/user and /workspace as they are, whether the box runs or sleeps. Only what changed since the last save
+/// is read, and only what no save has is stored. Caches and what can be built again are left out; a
+/// `.cocoonboxignore` in any folder leaves out more, in the syntax of .gitignore. What is left out or cannot be saved
+/// is said. Boxes are also saved by themselves: after turns, each 15 minutes while they run, and when they sleep.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  cocoonbox save
+  cocoonbox save experiments --if-changed
+  cocoonbox save --json | jq -r .snapshot.id")]
+pub struct Save {
+    /// The box, by name or id
+    #[arg(value_name = "BOX", env = "COCOONBOX_BOX", default_value = "main")]
+    pub name: String,
+
+    /// Keep nothing if no file has changed since the last save
+    #[arg(long)]
+    pub if_changed: bool,
+}
+
+/// List the saved moments of a box's files, newest first
+///
+/// One line a snapshot: its id, when it was begun, why, how many files, of which changed, and how much was added.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+Examples:
+  cocoonbox snapshots
+  cocoonbox snapshots experiments --json | jq -r .id")]
+pub struct Snapshots {
+    /// The box, by name or id
+    #[arg(value_name = "BOX", env = "COCOONBOX_BOX", default_value = "main")]
+    pub name: String,
+}
+
+/// Which saved moment.
+#[derive(Args, Clone, Debug)]
+pub struct At {
+    /// `latest`, a snapshot's id or its beginning, a time, or an offset key: the last save before it
+    #[arg(long, value_name = "MOMENT", default_value = "latest")]
+    pub at: String,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum Files {
+    /// List a folder as it was
+    ///
+    /// Without a path the folders that are saved. Never wakes the box.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox files ls /workspace\n  cocoonbox files ls /workspace --at 'yesterday 9:00'\n  cocoonbox files ls --box experiments --at 0000019a"
+    )]
+    Ls {
+        #[command(flatten)]
+        target: BoxOption,
+        #[command(flatten)]
+        at: At,
+        /// An absolute path in the box
+        path: Option<PathBuf>,
+    },
+    /// Write a file as it was to standard output
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox files cat /workspace/notes.md\n  cocoonbox files cat /workspace/notes.md --at 30m"
+    )]
+    Cat {
+        #[command(flatten)]
+        target: BoxOption,
+        #[command(flatten)]
+        at: At,
+        path: PathBuf,
+    },
+    /// Show what changed between two moments
+    ///
+    /// One line a path: + added, - removed, M other content, K another kind, m only mode, owner, times or attributes.
+    /// `now` saves the box first.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox files diff 30m\n  cocoonbox files diff 0000019a 0000019b --path /workspace\n  cocoonbox files diff latest now"
+    )]
+    Diff {
+        #[command(flatten)]
+        target: BoxOption,
+        /// The earlier moment, as for --at of `files ls`
+        before: String,
+        /// The later one
+        #[arg(default_value = "now")]
+        after: String,
+        /// Only this path and what is below it
+        #[arg(long, value_name = "PATH")]
+        path: Option<PathBuf>,
+    },
+    /// Give files back
+    ///
+    /// They appear below ~/Restored in the box, in a folder with the time of the save. With --in-place they take the
+    /// place of what is there today: that is saved first, and moved into a folder that is named. Works while the box
+    /// runs or sleeps.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox files restore /workspace/app --at 'yesterday 18:00'\n  cocoonbox files restore /workspace/app/main.go --in-place --at 0000019a"
+    )]
+    Restore {
+        #[command(flatten)]
+        target: BoxOption,
+        #[command(flatten)]
+        at: At,
+        /// Over the files of today
+        #[arg(long)]
+        in_place: bool,
+        /// Absolute paths in the box
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<PathBuf>,
+    },
+}
