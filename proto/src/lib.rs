@@ -13,7 +13,7 @@ pub mod log {
 }
 
 /// The control plane.
-#[expect(clippy::pedantic, reason = "generated")]
+#[expect(clippy::pedantic, clippy::large_enum_variant, reason = "generated")]
 pub mod control {
     pub mod v1 {
         tonic::include_proto!("cocoonbox.control.v1");

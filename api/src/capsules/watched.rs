@@ -38,6 +38,10 @@ pub(super) struct Watched {
 }
 
 /// One thing to tell.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, never in a collection"
+)]
 enum News {
     Waiting,
     Step(Step),

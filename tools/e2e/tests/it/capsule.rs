@@ -59,14 +59,15 @@ async fn list(the_box: &TheBox) -> Result<Vec<Snapshot>, Status> {
     Ok(answer.into_inner().snapshots)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as the calls take it")]
 fn at(id: &str) -> Option<Moment> {
-    said(moment::Moment::SnapshotId(id.to_owned()))
+    Some(said(moment::Moment::SnapshotId(id.to_owned())))
 }
 
-fn said(moment: moment::Moment) -> Option<Moment> {
-    Some(Moment {
+fn said(moment: moment::Moment) -> Moment {
+    Moment {
         moment: Some(moment),
-    })
+    }
 }
 
 async fn browse(
@@ -216,12 +217,14 @@ fn files_are_kept_looked_into_and_given_back_awake_and_asleep() {
             b"two\n"
         );
         // The last save that knew nothing of the second one's moment, and the last by its time.
-        let by_key = said(moment::Moment::OffsetKey(first.box_offset_key.clone()));
+        let by_key = Some(said(moment::Moment::OffsetKey(
+            first.box_offset_key.clone(),
+        )));
         assert_eq!(
             read(&the_box, by_key, "/workspace/a").await.expect("read"),
             b"one\n"
         );
-        let by_time = said(moment::Moment::AtMs(second.started_ms - 1));
+        let by_time = Some(said(moment::Moment::AtMs(second.started_ms - 1)));
         assert_eq!(
             read(&the_box, by_time, "/workspace/a").await.expect("read"),
             b"one\n"
