@@ -231,7 +231,8 @@ impl Worker {
                     .await
             }
             Err(machines::Error::CannotShow(_)) => {
-                let detail = "the files of this kind of machine cannot be reached from the host";
+                let detail = "the box's files cannot be reached from the host now; with `disk_bytes` set they \
+                              can while the box runs";
                 self.refuse("CANNOT_SAVE", detail).await
             }
             Err(error) => Err(error.into()),
