@@ -65,9 +65,13 @@ need_build() {
 # What boxes need on the host.
 need_boxes() { need_packages runc erofs-utils mmdebstrap e2fsprogs mount; }
 
-# What the tests run beside us: a PostgreSQL of their own, the verifier that goes with an export, and what
-# makes disks fail.
-need_tested() { need_packages postgresql python3 openssl strace e2fsprogs; }
+# What the tests run beside us: a PostgreSQL of their own, the verifier that goes with an export, what
+# makes disks fail, and the browser that the agent is tried with outside of boxes.
+need_tested() {
+  need_packages postgresql python3 openssl strace e2fsprogs
+  # On Ubuntu it is no package but a snap, and its tests say that they are left out.
+  if grep -qx 'ID=debian' /etc/os-release; then need_packages chromium; fi
+}
 
 # What the console is built with: a Node of at least 18, which also checks the protocol files.
 need_node() {

@@ -5,6 +5,7 @@
 //! ends. A part that ends takes along those that need it: without the X server there is no window manager.
 
 mod backoff;
+mod demand;
 mod output;
 mod part;
 mod plan;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::plan::{Error as PlanError, PATH as PLAN_PATH, Part, Plan, Ready};
 use self::{
+    demand::Demand,
     output::Output,
     part::{Happened, Keeper},
     reports::Reports,
@@ -45,16 +47,20 @@ pub enum Error {
 }
 
 /// Keeps every part of the plan up until `stop`, and tells who asks on `listener` what happens to them.
-/// `session` is an id that no other life of this process has.
+/// `session` is an id that no other life of this process has. `wanted` is where somebody connects who wants
+/// the part that is on demand; without it that part is never started.
 pub async fn serve(
     plan: Plan,
     session: String,
     listener: UnixListener,
+    wanted: Option<UnixListener>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
+    let wanted = wanted.map(Demand::new).transpose();
+    let wanted = wanted.map_err(Error::Socket)?;
     let reports = Reports::begin(session, &plan.parts);
     let served = server::serve(listener, reports.clone(), stop.clone());
-    let kept = run(plan, stop, |happened| reports.add(happened));
+    let kept = run(plan, wanted, stop, |happened| reports.add(happened));
     // The parts are what matters: who asks can be without an answer.
     let (kept, served) = tokio::join!(kept, served);
     if let Err(error) = served {
@@ -65,6 +71,7 @@ pub async fn serve(
 
 async fn run(
     plan: Plan,
+    mut wanted: Option<Demand>,
     stop: CancellationToken,
     mut told: impl FnMut(Happened),
 ) -> Result<(), Error> {
@@ -75,6 +82,10 @@ async fn run(
     let stop_parts = CancellationToken::new();
     let mut keepers = JoinSet::new();
     for part in plan.parts {
+        let demand = if part.on_demand { wanted.take() } else { None };
+        if part.on_demand && demand.is_none() {
+            continue;
+        }
         let (announce, is_ready) = watch::channel(false);
         let needs = part
             .needs
@@ -84,6 +95,7 @@ async fn run(
             needs: needs.collect(),
             output: Output::open().map_err(Error::Output)?,
             environment: environment.clone(),
+            demand,
             announce,
             happened: sender.clone(),
             part,

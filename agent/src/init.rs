@@ -11,8 +11,11 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use self::child::{Child, Role};
 pub use self::folders::Layout;
+use self::{
+    child::{Child, Role},
+    folders::Callers,
+};
 
 /// How long `serve` has to write what it must, and the desktop to be left, before everything else is stopped.
 const FIRST_STOP_MAX: Duration = Duration::from_secs(3);
@@ -45,15 +48,20 @@ pub async fn run(layout: Layout) -> Result<(), Error> {
     let mut dead = signal(SignalKind::child()).map_err(Error::Signals)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     folders::prepare(&layout)?;
-    let toolhost = folders::socket(&layout, "toolhost.sock").map_err(Error::Socket)?;
+    let socket = |name, callers| folders::socket(&layout, name, callers).map_err(Error::Socket);
+    let toolhost = socket("toolhost.sock", Callers::Agent)?;
     let mut children = vec![
         Child::new(Role::Toolhost, Some(toolhost)),
         Child::new(Role::Serve, None),
     ];
+    // Made before `serve` is started, which looks whether it is there.
     if layout.plan.exists() {
         folders::x11_sockets(&layout)?;
-        let desktop = folders::socket(&layout, "desktop.sock").map_err(Error::Socket)?;
-        children.push(Child::new(Role::Desktop, Some(desktop)));
+        let mut desktop = Child::new(Role::Desktop, Some(socket("desktop.sock", Callers::Agent)?));
+        if layout.browser.exists() {
+            desktop = desktop.also(socket("browser.sock", Callers::All)?);
+        }
+        children.push(desktop);
     }
     loop {
         let now = Instant::now();

@@ -7,6 +7,7 @@
 
 pub mod args;
 mod blobs;
+pub mod browser;
 pub mod control;
 pub mod credential;
 pub mod desktop;

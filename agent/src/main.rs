@@ -1,4 +1,4 @@
-//! `cocoonbox-agent`: `init`, `serve`, `toolhost` and `desktop` of a box.
+//! `cocoonbox-agent`: `init`, `serve`, `toolhost`, `desktop` and `browser` of a box.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use cocoonbox_agent::{
-    desktop, init, serve, supervise,
+    browser, desktop, init, serve, supervise,
     toolhost::{self, Peers, Roots},
 };
 use cocoonbox_events::{Ids, SystemIds};
@@ -42,6 +42,10 @@ enum Command {
     Toolhost(ToolhostOptions),
     /// Starts what shows the desktop, and keeps it running.
     Desktop(DesktopOptions),
+    /// Holds the browser while somebody wants it.
+    Browser(BrowserOptions),
+    /// Starts the browser for a person. Ends with code 3 if it runs already.
+    Browse(BrowseOptions),
 }
 
 #[derive(clap::Args)]
@@ -61,6 +65,9 @@ struct ServeOptions {
     /// Socket of the desktop, where there is one.
     #[arg(long, default_value = "/run/cocoonbox/desktop.sock")]
     desktop: PathBuf,
+    /// Where the browser is asked for, where there is one.
+    #[arg(long, default_value = browser::SOCKET)]
+    browser: PathBuf,
     /// The door through which models are reached.
     #[arg(long, default_value = "127.0.0.1:3128")]
     door: SocketAddr,
@@ -96,7 +103,41 @@ struct ToolhostOptions {
 }
 
 #[derive(clap::Args)]
+struct BrowserOptions {
+    /// Take the listening socket from standard input, as `desktop` gives it.
+    #[arg(long, conflicts_with = "socket")]
+    socket_on_stdin: bool,
+    /// Make the listening socket here.
+    #[arg(long, required_unless_present = "socket_on_stdin")]
+    socket: Option<PathBuf>,
+    /// What starts Chromium.
+    #[arg(long, default_value = browser::PROGRAM)]
+    program: PathBuf,
+    /// Its downloads go beneath it.
+    #[arg(long, default_value = "/home/user")]
+    home: PathBuf,
+    /// The uid of the agents' loop.
+    #[arg(long, default_value_t = 990)]
+    agent_uid: u32,
+    /// Seconds without a call after which a browser that no person has a page in is ended.
+    #[arg(long, default_value_t = 900)]
+    idle_s: u64,
+}
+
+#[derive(clap::Args)]
+struct BrowseOptions {
+    #[arg(long, default_value = browser::SOCKET)]
+    socket: PathBuf,
+    /// Addresses and options, as for the browser itself.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+#[derive(clap::Args)]
 struct DesktopOptions {
+    /// Standard output is a second listening socket: that of the part that is on demand.
+    #[arg(long)]
+    browser_on_stdout: bool,
     /// What there is to start.
     #[arg(long, default_value = desktop::PLAN_PATH)]
     plan: PathBuf,
@@ -107,6 +148,9 @@ struct DesktopOptions {
     #[arg(long, required_unless_present = "socket_on_stdin")]
     socket: Option<PathBuf>,
 }
+
+/// As `browse` ends where the browser runs already.
+const RUNS_ALREADY: u8 = 3;
 
 fn main() -> ExitCode {
     let name = std::env::args_os().next();
@@ -121,7 +165,7 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     match run(Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             tracing::error!("{error:#}");
             ExitCode::FAILURE
@@ -129,13 +173,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: Options) -> anyhow::Result<()> {
+fn run(options: Options) -> anyhow::Result<ExitCode> {
     match options.command {
-        Command::Init => Ok(single_threaded()?.block_on(init::run(init::Layout::default()))?),
-        Command::Serve(options) => run_serve(options),
-        Command::Toolhost(options) => run_toolhost(options),
-        Command::Desktop(options) => run_desktop(options),
+        Command::Init => single_threaded()?.block_on(init::run(init::Layout::default()))?,
+        Command::Serve(options) => run_serve(options)?,
+        Command::Toolhost(options) => run_toolhost(options)?,
+        Command::Desktop(options) => run_desktop(options)?,
+        Command::Browser(options) => run_browser(options)?,
+        Command::Browse(options) => return run_browse(options),
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_serve(options: ServeOptions) -> anyhow::Result<()> {
@@ -148,6 +195,7 @@ fn run_serve(options: ServeOptions) -> anyhow::Result<()> {
         listen: options.listen,
         toolhost: options.toolhost,
         desktop: options.desktop,
+        browser: options.browser,
         door: options.door,
         crash_at: options.crash_at,
         crash_after: options.crash_after,
@@ -197,11 +245,44 @@ fn run_desktop(options: DesktopOptions) -> anyhow::Result<()> {
         anyhow::bail!("there is no plan at `{}`", options.plan.display());
     };
     let listener = listener(options.socket)?;
+    let wanted = if options.browser_on_stdout {
+        let socket = std::io::stdout().as_fd().try_clone_to_owned()?;
+        Some(UnixListener::from(socket))
+    } else {
+        None
+    };
     let session = SystemIds.draw().simple().to_string();
     single_threaded()?.block_on(async {
         let stop = stop_on_signals()?;
-        Ok(desktop::serve(plan, session, listener, stop).await?)
+        Ok(desktop::serve(plan, session, listener, wanted, stop).await?)
     })
+}
+
+fn run_browser(options: BrowserOptions) -> anyhow::Result<()> {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let listener = listener(options.socket)?;
+    let config = browser::Config {
+        program: options.program,
+        home: options.home,
+        agent_uid: options.agent_uid,
+        idle: std::time::Duration::from_secs(options.idle_s),
+    };
+    single_threaded()?.block_on(async {
+        let stop = stop_on_signals()?;
+        Ok(browser::serve(listener, config, stop).await?)
+    })
+}
+
+fn run_browse(options: BrowseOptions) -> anyhow::Result<ExitCode> {
+    // Who starts it stands in another folder.
+    let whole = |argument: String| match std::fs::canonicalize(&argument) {
+        Ok(path) if !argument.starts_with('-') => path.to_string_lossy().into_owned(),
+        _ => argument,
+    };
+    let arguments = options.arguments.into_iter().map(whole).collect();
+    let opened = browser::open(options.socket, arguments);
+    let started = single_threaded()?.block_on(opened)?;
+    Ok(ExitCode::from(if started { 0 } else { RUNS_ALREADY }))
 }
 
 /// Makes the socket, or takes the one that init gave.

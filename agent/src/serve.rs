@@ -33,7 +33,9 @@ use crate::{
     journal::{Crash, Journal},
     mcp,
     rpc::{AgentsService, BoxLogService, FenceService, Gate, GuardLayer, SessionService},
-    tool::{ShellTool, TaskTool, TerminalTool, Tools, WebTool, file_tools, own_tools},
+    tool::{
+        ShellTool, TaskTool, TerminalTool, Tools, WebTool, browser_tools, file_tools, own_tools,
+    },
     turn::Agents,
     wire::Door,
 };
@@ -65,6 +67,8 @@ pub struct Config {
     pub toolhost: PathBuf,
     /// The desktop's socket. It need not exist.
     pub desktop: PathBuf,
+    /// Where the browser is asked for. It need not exist.
+    pub browser: PathBuf,
     /// The door through which models are reached.
     pub door: SocketAddr,
     /// For tests: abort just before the n-th append; 0 = never. Builds without debug assertions
@@ -123,6 +127,12 @@ pub async fn serve(
     );
     tools.replace("files", file_tools(&toolhost));
     tools.replace("web", vec![Arc::new(WebTool::new(&toolhost))]);
+    let displays = Displays::default();
+    // Init makes the socket before it starts us, where the image has a browser.
+    if config.browser.exists() {
+        let (acts, looks) = browser_tools(config.browser.clone(), displays.clone());
+        tools.replace("browser", vec![Arc::new(looks), Arc::new(acts)]);
+    }
     tools.replace("own", own_tools(&blobs, &toolhost));
     let (door, stop_servers) = (config.door, stop_turns.clone());
     let mcp = mcp::Servers::new(toolhost.clone(), execs.clone(), door, stop_servers);
@@ -161,7 +171,7 @@ pub async fn serve(
         releasing: Mutex::default(),
     });
     let fence = FenceServer::new(FenceService {
-        displays: Displays::default(),
+        displays,
         tasks: tasks.clone(),
         stop: stop_turns.clone(),
     });

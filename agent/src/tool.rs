@@ -4,6 +4,7 @@
 //! at run time. Whether it is read-only and what it risks is said in `commands/src/agent/tools.rs`.
 
 mod args;
+mod browser;
 mod files;
 mod finished;
 mod memory;
@@ -17,6 +18,7 @@ mod task;
 mod terminal;
 mod web;
 
+pub(crate) use browser::browser_tools;
 pub(crate) use files::file_tools;
 pub(crate) use finished::{Finished, Picture, Told};
 pub(crate) use shell::ShellTool;

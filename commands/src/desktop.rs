@@ -32,6 +32,8 @@ pub struct Part {
     pub up: bool,
     /// It failed and was not seen up since.
     pub failing: bool,
+    /// Nothing waits for it.
+    pub on_demand: bool,
 }
 
 /// The desktop, folded.
@@ -79,7 +81,7 @@ pub enum Rejection {
 impl State {
     /// Whether every part answers.
     pub fn is_ready(&self) -> bool {
-        !self.parts.is_empty() && self.parts.iter().all(|part| part.up)
+        !self.parts.is_empty() && self.parts.iter().all(|part| part.up || part.on_demand)
     }
 
     /// Returns the parts that failed and are not back, themselves or what they need.
@@ -245,6 +247,7 @@ impl Part {
             needs: of.needs.clone(),
             up: false,
             failing: false,
+            on_demand: of.on_demand,
         }
     }
 }

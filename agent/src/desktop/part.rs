@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{backoff::Backoff, output::Output, plan, probe};
+use super::{backoff::Backoff, demand::Demand, output::Output, plan, probe};
 
 /// A part that does not answer by then is taken for hung. A loaded machine takes seconds.
 const READY_MAX: Duration = Duration::from_secs(30);
@@ -60,6 +60,8 @@ pub(super) struct Keeper {
     pub(super) part: plan::Part,
     pub(super) needs: Vec<watch::Receiver<bool>>,
     pub(super) environment: Arc<BTreeMap<String, String>>,
+    /// What has to be asked for before it is started.
+    pub(super) demand: Option<Demand>,
     pub(super) output: Output,
     pub(super) announce: watch::Sender<bool>,
     pub(super) happened: mpsc::Sender<Happened>,
@@ -68,6 +70,8 @@ pub(super) struct Keeper {
 /// Why one run of a part is over.
 enum Over {
     Failed(Ending),
+    /// Nobody wants it any more.
+    Done,
     /// Something that it needs is not ready any more.
     Bereft,
     Stopped,
@@ -81,6 +85,13 @@ impl Keeper {
                 () = stop.cancelled() => return,
                 () = all_ready(&mut self.needs) => {}
             }
+            if let Some(demand) = &self.demand {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    () = one_lost(&mut self.needs) => continue,
+                    () = demand.comes() => {}
+                }
+            }
             let began = Instant::now();
             let over = self.run_once(began, &stop).await;
             self.announce.send_replace(false);
@@ -88,7 +99,7 @@ impl Keeper {
                 Over::Stopped => return,
                 // With everything else, which is asked to end in no order.
                 Over::Failed(_) if stop.is_cancelled() => return,
-                Over::Bereft => {}
+                Over::Bereft | Over::Done => {}
                 Over::Failed(ending) => {
                     let wait = backoff.failed(began.elapsed());
                     let failures = backoff.failures();
@@ -128,6 +139,10 @@ impl Keeper {
                         return Over::Bereft;
                     }
                     return Over::Failed(match status {
+                        Ok(status) if self.demand.is_some() && status.success() => {
+                            self.announce.send_replace(false);
+                            return Over::Done;
+                        }
                         Ok(status) => ending(status),
                         Err(error) => Ending::NotStarted(error.to_string()),
                     });
@@ -163,7 +178,10 @@ impl Keeper {
         Command::new(program)
             .args(arguments)
             .envs(&*self.environment)
-            .stdin(Stdio::null())
+            .stdin(match &self.demand {
+                Some(demand) => demand.socket()?,
+                None => Stdio::null(),
+            })
             .stdout(self.output.begin()?)
             .stderr(self.output.begin()?)
             .kill_on_drop(true)

@@ -40,6 +40,7 @@ impl Reports {
         let part = |part: &Part| DesktopPart {
             name: part.name.clone(),
             needs: part.needs.clone(),
+            on_demand: part.on_demand,
         };
         Self(Arc::new(Inner {
             session,

@@ -26,7 +26,9 @@ impl Desktop {
         let stop = CancellationToken::new();
         let (sender, happened) = mpsc::unbounded_channel();
         let told = move |one| drop(sender.send(one));
-        let task = tokio::spawn(run(plan, stop.clone(), told));
+        let wanted = std::os::unix::net::UnixListener::bind(folder.path().join("wanted")).unwrap();
+        let wanted = Some(Demand::new(wanted).unwrap());
+        let task = tokio::spawn(run(plan, wanted, stop.clone(), told));
         Self {
             happened,
             stop,
@@ -142,5 +144,51 @@ command = ["sleep", "1000"]
         }
     }
     assert_eq!(waits[..3], [100, 200, 400]);
+    desktop.end().await;
+}
+
+/// Answers one caller and ends, well if it is told so.
+const ON_DEMAND: &str = r#"
+[[part]]
+name = "below"
+command = ["sleep", "1000"]
+[[part]]
+name = "wanted"
+command = ["python3", "-c", """
+import socket, sys
+listener = socket.socket(fileno=0)
+listener.setblocking(True)
+caller, _ = listener.accept()
+sys.exit(0 if caller.recv(4) == b'good' else 3)
+"""]
+needs = ["below"]
+on_demand = true
+"#;
+
+#[tokio::test]
+async fn a_part_on_demand_runs_while_it_is_wanted() {
+    let mut desktop = Desktop::start(ON_DEMAND);
+    assert_eq!(desktop.started().await, "below");
+    let socket = desktop.folder.path().join("wanted");
+    let ask = |word: &[u8]| {
+        let mut caller = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        std::io::Write::write_all(&mut caller, word).unwrap();
+        caller
+    };
+    // What ends well comes back for the next one only, and says nothing of it.
+    for _ in 0..2 {
+        let caller = ask(b"good");
+        assert_eq!(desktop.started().await, "wanted");
+        drop(caller);
+    }
+    let caller = ask(b"evil");
+    assert_eq!(desktop.started().await, "wanted");
+    let Happened::Failed { part, ending, .. } = desktop.next().await else {
+        panic!("it did not fail");
+    };
+    assert_eq!((part.as_str(), ending), ("wanted", Ending::Exited(3)));
+    drop(caller);
+    drop(ask(b"good"));
+    assert_eq!(desktop.started().await, "wanted");
     desktop.end().await;
 }

@@ -38,6 +38,8 @@ pub(super) struct Child {
     role: Role,
     /// Its socket, held here so that connections to it outlive it.
     listener: Option<OwnedFd>,
+    /// Another one: that of what it starts on demand.
+    also: Option<OwnedFd>,
     pid: Option<Pid>,
     started: Instant,
     /// When to start it; `None` while it runs.
@@ -51,10 +53,19 @@ impl Child {
         Self {
             role,
             listener: listener.map(OwnedFd::from),
+            also: None,
             pid: None,
             started: now,
             due: Some(now),
             backoff: BACKOFF_FIRST,
+        }
+    }
+
+    /// With another socket, which it finds as its standard output.
+    pub(super) fn also(self, listener: UnixListener) -> Self {
+        Self {
+            also: Some(listener.into()),
+            ..self
         }
     }
 
@@ -146,6 +157,10 @@ impl Child {
                 .envs(toolhost::environment(HOME, DOOR, true, HashMap::new()))
                 .stdin(self.socket()?),
         };
+        if let Some(also) = &self.also {
+            command.arg("--browser-on-stdout");
+            command.stdout(OwnedFd::try_clone(also)?);
+        }
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         pid.ok_or_else(|| io::ErrorKind::InvalidData.into())

@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use super::Error;
-use crate::desktop;
+use crate::{browser, desktop};
 
 /// `cbagent`, as the image has it.
 pub(super) const AGENT_ID: u32 = 990;
@@ -31,6 +31,8 @@ pub struct Layout {
     pub temporary: PathBuf,
     /// What the desktop is made of, in images that have one.
     pub plan: PathBuf,
+    /// The browser, in images that have one.
+    pub browser: PathBuf,
 }
 
 impl Default for Layout {
@@ -43,6 +45,7 @@ impl Default for Layout {
             home: "/home/user".into(),
             temporary: "/tmp".into(),
             plan: desktop::PLAN_PATH.into(),
+            browser: browser::PROGRAM.into(),
         }
     }
 }
@@ -91,8 +94,17 @@ fn own(path: &Path, owner: u32, mode: Option<u32>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a socket: root's, and `cbagent`'s group may connect.
-pub(super) fn socket(layout: &Layout, name: &str) -> io::Result<UnixListener> {
+/// Who may connect to a socket.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Callers {
+    /// `cbagent`'s group.
+    Agent,
+    /// Anyone; who listens looks who it is.
+    All,
+}
+
+/// Makes a socket: root's, and it is decided here who may connect.
+pub(super) fn socket(layout: &Layout, name: &str, callers: Callers) -> io::Result<UnixListener> {
     let path = layout.run.join(name);
     match rustix::fs::unlinkat(CWD, &path, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
@@ -100,6 +112,10 @@ pub(super) fn socket(layout: &Layout, name: &str) -> io::Result<UnixListener> {
     }
     let listener = UnixListener::bind(&path)?;
     rustix::fs::chown(&path, Some(Uid::ROOT), Some(Gid::from_raw(AGENT_ID)))?;
-    rustix::fs::chmod(&path, Mode::from_raw_mode(0o660))?;
+    let mode = match callers {
+        Callers::Agent => 0o660,
+        Callers::All => 0o666,
+    };
+    rustix::fs::chmod(&path, Mode::from_raw_mode(mode))?;
     Ok(listener)
 }

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod blobs;
+mod browser;
 mod cancel;
 mod certificates;
 mod children;

@@ -20,7 +20,8 @@ pub const TASK: &str = "task";
 /// counts as one that does.
 pub fn effect(name: &str) -> Effect {
     match name {
-        "read" | "ls" | "glob" | "grep" | "output" | "web_fetch" | "skill" | "mcp_servers" | ASK_USER
+        "read" | "ls" | "glob" | "grep" | "output" | "web_fetch" | "skill" | "mcp_servers"
+        | "browser_look" | ASK_USER
         | TODO
         // Started again, it goes on with the subagent that it has.
         | TASK => Effect::ReadOnly,
@@ -61,12 +62,26 @@ fn known(name: &str, args: &Value) -> Option<Risk> {
             },
             None => Risk::WriteOutside,
         },
+        "browser" => browser(text("action")),
         "memory" => match text("action") {
             Some("view") => Risk::Read,
             _ => Risk::WriteWorkspace,
         },
         _ => return None,
     })
+}
+
+/// What a page makes of a click is not known, and it knows who is logged in. A script does anything at once.
+fn browser(action: Option<&str>) -> Risk {
+    match action {
+        Some("hover" | "scroll" | "select_tab" | "close_tab") => Risk::Read,
+        Some("pdf") => Risk::WriteOutside,
+        Some(
+            "navigate" | "back" | "forward" | "reload" | "click" | "type" | "fill" | "select"
+            | "press" | "drag" | "upload" | "dialog",
+        ) => Risk::NetworkWrite,
+        _ => Risk::Destructive,
+    }
 }
 
 /// What is typed may be the half of a command, whose other half was typed before.

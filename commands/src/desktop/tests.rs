@@ -38,6 +38,7 @@ fn begin(session: &str) -> Command {
     let part = |(name, needs): (&str, &[&str])| DesktopPart {
         name: name.to_owned(),
         needs: needs.iter().map(ToString::to_string).collect(),
+        on_demand: false,
     };
     let parts: [(&str, &[&str]); 4] = [
         ("bus", &[]),
@@ -86,6 +87,26 @@ fn it_is_ready_once_every_part_answers() {
     desktop.all_up();
     assert!(desktop.0.is_ready());
     assert_eq!(desktop.0.ready_ms, Some(400));
+}
+
+#[test]
+fn what_runs_on_demand_is_not_waited_for() {
+    let mut desktop = Desktop(State::default());
+    let Command::Begin(mut asked) = begin("s1") else {
+        panic!("it begins");
+    };
+    asked.parts[3].on_demand = true;
+    desktop.take(&Command::Begin(asked));
+    desktop.up(1, "bus");
+    desktop.up(2, "screen");
+    assert_eq!(
+        desktop.up(3, "windows"),
+        ["desktop.part_started", "desktop.ready"]
+    );
+    assert_eq!(desktop.up(4, "panel"), ["desktop.part_started"]);
+    assert_eq!(desktop.take(&failed(5, "panel")), ["desktop.part_failed"]);
+    assert!(desktop.0.is_ready());
+    assert_eq!(desktop.0.failing().collect::<Vec<_>>(), ["panel"]);
 }
 
 #[test]

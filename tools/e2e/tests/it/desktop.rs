@@ -10,6 +10,7 @@ use cocoonbox_e2e::{
     until::soon,
 };
 use cocoonbox_proto::{
+    agent::v1::{ReleaseControlRequest, TakeControlRequest},
     control::v1::{Box as BoxMessage, Desktop, EnsureRequest, Flavor, GetBoxRequest, desktop},
     log::v1::{
         DesktopPartFailed, DesktopPartStarted, DesktopReady, DesktopStarted,
@@ -17,7 +18,42 @@ use cocoonbox_proto::{
     },
 };
 
-static SHARED: Shared = Shared::new(Setup::plain);
+static SHARED: Shared = Shared::new(|| Setup::scripted(CONVERSATION));
+
+/// What an agent does in the browser. Refs are given out in the order of the page.
+const CONVERSATION: &str = r#"
+[[conversation]]
+when = "press"
+[[conversation.step]]
+tools = [{ name = "browser", args = { action = "navigate", url = "file:///home/user/form.html" } }]
+[[conversation.step]]
+expect = "- button \"Press\" [ref=e2]"
+tools = [{ name = "browser", args = { action = "click", ref = "e2" } }]
+[[conversation.step]]
+expect = "is pressed"
+tools = [{ name = "browser_look", args = { action = "screenshot" } }]
+[[conversation.step]]
+expect_images = 1
+text = "Seen."
+[[conversation]]
+when = "again"
+[[conversation.step]]
+tools = [{ name = "browser", args = { action = "click", ref = "e2" } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+when = "tabs"
+[[conversation.step]]
+tools = [{ name = "browser_look", args = { action = "tabs" } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+[[conversation.step]]
+text = "Hello."
+"#;
+
+const FORM: &str = "<!doctype html><title>form</title><body style='background:#c0ffee'><h1>Form</h1>\
+    <button onclick=\\\"this.textContent='is pressed'\\\">Press</button>";
 
 /// A page of one colour that nothing else has.
 const PAGE: &str = "<!doctype html><title>page</title><body style='background:#c0ffee'>";
@@ -189,5 +225,86 @@ fn a_browser_keeps_its_sandbox_and_its_pages_over_a_sleep() {
         // Without an address: it shows what it showed.
         begin(&the_box, "browser").await;
         shows(&the_box, "the page is back", page).await;
+    });
+}
+
+#[test]
+fn an_agent_and_a_person_share_one_browser() {
+    run(async {
+        let installation = SHARED.get().await;
+        let the_box = light(&installation, "shared").await;
+        ready(&the_box).await;
+        if the_box.sh("command -v chromium || true").await.is_empty() {
+            println!("not tested: the image has no browser, as on Ubuntu");
+            return;
+        }
+        let written = format!("echo \"{FORM}\" >~/form.html; echo \"{PAGE}\" >~/page.html");
+        the_box.sh(&written).await;
+        let turn = the_box.send("press it").await;
+        turn.assert_done();
+        assert_eq!(turn.text(), "Seen.");
+        // On the display, in a sandbox, spoken to by nobody else.
+        let page = |picture: &Picture| picture.share(COLOUR) > MUCH;
+        shows(&the_box, "the agent's page is on the display", page).await;
+        let commands = the_box.processes_with("--remote-debugging-pipe");
+        assert!(
+            !commands
+                .iter()
+                .any(|process| process.command.contains("--no-sandbox"))
+        );
+        let port = the_box.processes_with("--remote-debugging-port");
+        assert!(port.is_empty(), "it listens on a port");
+
+        // What a person opens comes to the same browser.
+        begin(&the_box, "browser /home/user/page.html").await;
+        let tabs = until("the agent sees the person's page", || async {
+            let turn = the_box.send("which tabs").await;
+            let text = turn.text();
+            text.contains("page.html").then_some(text)
+        })
+        .await;
+        assert!(
+            tabs.contains("form.html") && tabs.contains("(a person's)"),
+            "{tabs}"
+        );
+
+        // While a person drives, the agent looks on.
+        let mut control = the_box.user.control(&the_box.id);
+        let take = TakeControlRequest {
+            lease_id: "l1".into(),
+            ..TakeControlRequest::default()
+        };
+        control.take(take).await.expect("it is free");
+        let held = the_box.send("again").await.text();
+        assert!(
+            held.contains("shared has control of this display"),
+            "{held}"
+        );
+        let release = ReleaseControlRequest {
+            lease_id: "l1".into(),
+            note: "your turn".into(),
+            ..ReleaseControlRequest::default()
+        };
+        control.release(release).await.expect("it is let go");
+        let told = until("the agent may act", || async {
+            let text = the_box.send("again").await.text();
+            (!text.contains("has control of")).then_some(text)
+        })
+        .await;
+        assert!(told.contains("says: your turn"), "{told}");
+
+        // One that is killed is in the log with the reason, and the next action starts another.
+        the_box.sh("pkill -KILL -o -x chromium").await;
+        let mut events = the_box.events("", &["desktop/main"]);
+        let failed: DesktopPartFailed = payload(
+            &events.next_of("desktop.part_failed").await,
+            "desktop.part_failed",
+        );
+        assert_eq!(failed.part, "browser");
+        assert!(failed.output.contains("signal 9"), "{}", failed.output);
+        let turn = the_box.send("press it").await;
+        assert!(!turn.text().is_empty());
+        let started = the_box.processes_with("--remote-debugging-pipe");
+        assert!(!started.is_empty(), "it runs again");
     });
 }
