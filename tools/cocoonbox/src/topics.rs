@@ -44,8 +44,8 @@ Environment
   XDG_CONFIG_HOME     where credentials are kept [~/.config]
   XDG_DATA_HOME       where an api keeps its data [~/.local/share]";
 
-const FILES: &str = "\
-Files
+const LOCATIONS: &str = "\
+Locations
 
   $XDG_CONFIG_HOME/cocoonbox/credentials.toml  a token for each api, only for you (0600)
   DATA/run/api.sock                            the api's socket on its own host
@@ -79,7 +79,7 @@ fn topic(word: &str) -> Option<&'static str> {
     match word {
         "exit-codes" => Some(EXIT_CODES),
         "environment" => Some(ENVIRONMENT),
-        "files" => Some(FILES),
+        "locations" => Some(LOCATIONS),
         _ => None,
     }
 }
@@ -94,7 +94,9 @@ fn command_help(words: &[String]) -> Result<String, Failure> {
                 "there is no command or topic `{}`",
                 words.join(" ")
             ))
-            .advise("`cocoonbox help` lists the commands; topics: exit-codes, environment, files")
+            .advise(
+                "`cocoonbox help` lists the commands; topics: exit-codes, environment, locations",
+            )
         })?;
     }
     Ok(command.render_long_help().to_string())

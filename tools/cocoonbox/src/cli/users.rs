@@ -116,7 +116,7 @@ pub struct Completions {
 
 /// Explain a command or a topic
 ///
-/// Topics: exit-codes, environment, files.
+/// Topics: exit-codes, environment, locations.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_long_help = "Examples:\n  cocoonbox help exec\n  cocoonbox help token issue\n  cocoonbox help exit-codes"

@@ -81,7 +81,7 @@ async fn every_command_has_help_with_an_example() {
     for name in names {
         let help = shown(&["help", name]).await;
         let groups = [
-            "token", "user", "agent", "box", "control", "budget", "replay", "version",
+            "token", "user", "agent", "box", "control", "budget", "files", "replay", "version",
         ];
         assert!(
             help.contains("Examples:") || groups.contains(&name),
@@ -213,7 +213,11 @@ async fn topics() {
             .await
             .contains("COCOONBOX_TOKEN")
     );
-    assert!(shown(&["help", "files"]).await.contains("credentials.toml"));
+    assert!(
+        shown(&["help", "locations"])
+            .await
+            .contains("credentials.toml")
+    );
 }
 
 #[tokio::test]

@@ -95,8 +95,8 @@ async fn state_of_aggregates_and_views_at_a_moment() {
             "--quiet",
         ]
     };
-    insta::assert_snapshot!(recorded.told(&at("4")).await, @"u1/b1  id=b1 user_id=u1 state=1 name=main flavor=1 image=core-1 operation_id=o1 failure= created_at_ms=1767323048000 offset_key=02020202020202020202020202020202.0000000000000004.e6417162 box_log=03030303030303030303030303030303 wake_id=w1 agent_version= notice= models={}");
-    insta::assert_snapshot!(recorded.told(&at("2026-01-02T03:04:10.5Z")).await, @"u1/b1  id=b1 user_id=u1 state=2 name=main flavor=1 image=core-1 operation_id= failure= created_at_ms=1767323048000 offset_key=02020202020202020202020202020202.0000000000000005.139acb5d box_log=03030303030303030303030303030303 wake_id=w1 agent_version=0.1 notice= models={}");
+    insta::assert_snapshot!(recorded.told(&at("4")).await, @"u1/b1  id=b1 user_id=u1 state=1 name=main flavor=1 image=core-1 operation_id=o1 failure= created_at_ms=1767323048000 offset_key=02020202020202020202020202020202.0000000000000004.e6417162 box_log=03030303030303030303030303030303 wake_id=w1 agent_version= notice= memory_kills=0 awake_until_ms=0 models={}");
+    insta::assert_snapshot!(recorded.told(&at("2026-01-02T03:04:10.5Z")).await, @"u1/b1  id=b1 user_id=u1 state=2 name=main flavor=1 image=core-1 operation_id= failure= created_at_ms=1767323048000 offset_key=02020202020202020202020202020202.0000000000000005.139acb5d box_log=03030303030303030303030303030303 wake_id=w1 agent_version=0.1 notice= memory_kills=0 awake_until_ms=0 models={}");
     assert_eq!(recorded.told(&at("1")).await, "");
     let transcript = recorded
         .told(&["state", "--view", "transcript", "--json"])
