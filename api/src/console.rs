@@ -41,7 +41,8 @@ pub struct Console {
 /// Returns everything that TCP clients are answered: the page, its session, its streams, and gRPC.
 pub fn routes(console: Console) -> Router {
     Router::new()
-        .route("/", get(files::page))
+        // What is no page's request is a call, and is told so in gRPC's own way.
+        .route("/", get(files::page).fallback(grpc))
         .route("/assets/{*path}", get(files::asset))
         .route("/manifest.webmanifest", get(files::manifest))
         .route("/icon.svg", get(files::icon))

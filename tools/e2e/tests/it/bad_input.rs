@@ -517,7 +517,7 @@ fn garbage_on_the_port() {
         let mut huge_frame = preface;
         huge_frame.extend([0xff, 0xff, 0xff, 0x00, 0x00, 0x00, 0x00, 0x00, 0x01]);
         let cases: Vec<(&str, Vec<u8>)> = vec![
-            ("HTTP/1 get", b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec()),
+            ("HTTP/1 get", b"GET /nothing HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".to_vec()),
             ("HTTP/1 grpc", b"POST /cocoonbox.control.v1.Users/WhoAmI HTTP/1.1\r\nhost: x\r\ncontent-type: application/grpc\r\ncontent-length: 5\r\nconnection: close\r\n\r\n\0\0\0\0\0".to_vec()),
             ("a wrong content type", b"POST /cocoonbox.control.v1.Users/WhoAmI HTTP/1.1\r\nhost: x\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi".to_vec()),
             ("two lengths", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nhello".to_vec()),
