@@ -22,7 +22,7 @@ fn golden(kind: Kind) -> Payload {
 }
 
 /// Strings in a message that are ids, names of tools or models, or versions: facts, not content.
-const FACTS: [&str; 18] = [
+const FACTS: &[&str] = &[
     "user_id 0",
     "account_log 0",
     "token_id 0",
@@ -35,6 +35,9 @@ const FACTS: [&str; 18] = [
     "question_id 0",
     "media_type 0",
     "exec_id 0",
+    "save_id 0",
+    "restore_id 0",
+    "snapshot_id 0",
     "name 0",
     "part 0",
     "vendor_stop 0",
@@ -85,7 +88,10 @@ fn every_kind_is_loose_a_husk_or_structure() {
         for word in words {
             let is_fact = FACTS.contains(&word.as_str());
             let is_name = word == "name 0" && *kind == Kind::DirectoryUserAdded;
-            if !is_fact || is_name {
+            // One of the codes that the api answers with; elsewhere a reason is what a person wrote.
+            let is_code = word == "reason 0"
+                && [Kind::SnapshotFailed, Kind::SnapshotRestoreFailed].contains(kind);
+            if !(is_fact || is_code) || is_name {
                 kept.push(format!("`{}` keeps `{word}`", kind.name()));
             }
         }
