@@ -3,7 +3,9 @@
 use std::{pin::Pin, sync::Arc};
 
 use cocoonbox_commands::snapshot::{Command, Rejection, State, check_path, reason};
-use cocoonbox_events::{CommandId, Fold, Ids, LogId, Meta, Store, StreamName};
+use cocoonbox_events::{
+    AppendError, CommandId, Execute, Fold, Ids, LogId, Meta, Store, StreamName,
+};
 use cocoonbox_machines::BoxId;
 use cocoonbox_projections::{SnapshotRow, Views};
 use cocoonbox_proto::control::v1::{
@@ -30,6 +32,8 @@ use crate::{
 
 /// Messages on their way to a caller who does not take them.
 const QUEUE: usize = 2;
+/// The keeper and every caller write to one stream, and each time one of them gets through: many at once all do.
+const TRIES_MAX: u32 = 16;
 
 /// Serves snapshots.
 pub struct Capsules {
@@ -266,7 +270,15 @@ impl Capsules {
             actor: caller.actor(),
             cause: None,
         };
-        let executed = fold.execute(&*self.store, command, &meta, digest).await;
+        let mut tries = 1;
+        let executed = loop {
+            match fold.execute(&*self.store, command, &meta, digest).await {
+                Err(Execute::Append(AppendError::Conflict { .. })) if tries < TRIES_MAX => {
+                    tries += 1;
+                }
+                executed => break executed,
+            }
+        };
         let executed = executed.map_err(|error| status::from_execute(error, rejected))?;
         Ok(Watched {
             store: self.store.clone(),
