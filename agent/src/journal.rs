@@ -30,6 +30,8 @@ pub use lineage::{Branch, LINEAGE_MAX, LineageError};
 /// between them about three seconds.
 const REPEATS_MAX: u32 = 6;
 const REPEAT_WAIT: Duration = Duration::from_millis(50);
+/// Between two looks whether a full disk has room again.
+const ROOM_WAIT: Duration = Duration::from_millis(500);
 
 /// Writes and reads the box's log. Cheap to clone.
 #[derive(Clone)]
@@ -162,6 +164,31 @@ impl Journal {
         self.execute_once(fold, command, actor, id, &[]).await
     }
 
+    /// Executes a command that tells what has happened, which nobody will tell again: on a full disk it waits
+    /// for room, until `stop`.
+    pub async fn record<A: Aggregate>(
+        &self,
+        fold: &mut Fold<A>,
+        command: &A::Command,
+        actor: Actor,
+        stop: &CancellationToken,
+    ) -> Result<Executed<A::Event>, Error<A::Rejection>> {
+        let mut is_told = false;
+        loop {
+            let full = match self.execute(fold, command, actor.clone()).await {
+                Err(full @ Error::Append(AppendError::DiskFull)) => full,
+                executed => return executed,
+            };
+            if !is_told {
+                tracing::warn!(stream = %fold.stream, "disk full: what happened waits to be written");
+                is_told = true;
+            }
+            if stop.run_until_cancelled(sleep(ROOM_WAIT)).await.is_none() {
+                return Err(full);
+            }
+        }
+    }
+
     /// Executes a command whose id the caller knows, so that repeating it changes nothing. `asked` is
     /// what the id stands for.
     pub async fn execute_once<A: Aggregate>(
@@ -191,6 +218,10 @@ impl Journal {
                     tracing::error!(%error, "log not read");
                     self.broken.cancel();
                     return Err(Error::Load(error));
+                }
+                // Nothing was written, for sure, and the store goes on once there is room.
+                Err(Execute::Append(error @ AppendError::DiskFull)) => {
+                    return Err(Error::Append(error));
                 }
                 Err(Execute::Append(error)) if error.is_retryable() && repeat < REPEATS_MAX => {
                     tracing::warn!(%error, repeat, "append repeated");

@@ -212,7 +212,7 @@ impl Execs {
         let actor = self.0.journal.own_actor();
         self.0
             .journal
-            .execute(&mut fold, &Command::Interrupt, actor)
+            .record(&mut fold, &Command::Interrupt, actor, &self.0.interrupt)
             .await?;
         Ok(())
     }
@@ -286,7 +286,7 @@ impl Execs {
         let (signal, signals) = mpsc::channel(SIGNALS_MAX);
         let (type_in, typed) = mpsc::channel(TYPED_MAX);
         let (progress, watched) = watch::channel(Progress::default());
-        let cancel = CancellationToken::new();
+        let cancel = self.0.interrupt.child_token();
         let live = Live {
             started: Arc::new(asked),
             signals: signal,
@@ -336,12 +336,16 @@ impl Task {
         all.remove(&self.spec.exec_id);
     }
 
-    /// Writes to the exec's stream and tells those who watch.
-    pub(super) async fn write(&mut self, command: &Command) -> Result<(), StartError> {
+    /// Writes to the exec's stream and tells those who watch. A full disk holds it up until `stop`.
+    pub(super) async fn write(
+        &mut self,
+        command: &Command,
+        stop: &CancellationToken,
+    ) -> Result<(), StartError> {
         let actor = self.inner.journal.own_actor();
         self.inner
             .journal
-            .execute(&mut self.fold, command, actor)
+            .record(&mut self.fold, command, actor, stop)
             .await?;
         let seq = self.fold.seq;
         self.progress.send_modify(|progress| progress.seq = seq);
@@ -350,7 +354,9 @@ impl Task {
 
     /// Writes the end and tells those who watch.
     pub(super) async fn end(mut self, exited: ExecExited, merged: String) {
-        let written = self.write(&Command::Exit(exited.clone())).await;
+        let interrupt = self.inner.interrupt.clone();
+        let exit = Command::Exit(exited.clone());
+        let written = self.write(&exit, &interrupt).await;
         if let Err(error) = written {
             // The next process finds it running and buries it.
             tracing::warn!(%error, exec = self.spec.exec_id, "end of exec not written");

@@ -80,7 +80,8 @@ async fn pump(task: &mut Task, kept: &mut Kept) -> ExecExited {
             () = sleep_until(next_write), if due => {
                 next_write = Instant::now() + PACE;
                 if !flush(task, kept).await {
-                    return ended(Reason::Interrupted);
+                    let is_cancelled = cancel.is_cancelled() && !interrupt.is_cancelled();
+                    return ended(if is_cancelled { Reason::Cancelled } else { Reason::Interrupted });
                 }
             }
             output = run.output.message(), if !kept.coalescer.is_full() => {
@@ -130,10 +131,12 @@ fn see(screen: &Screen, output: &Result<Option<RunOutput>, Status>) {
     }
 }
 
-/// Writes what is due; false if the log is closed.
+/// Writes what is due; false if the log is closed. Where the disk is full the command waits with it, as at a pipe
+/// that nobody reads.
 async fn flush(task: &mut Task, kept: &mut Kept) -> bool {
+    let cancel = task.cancel.clone();
     for command in kept.coalescer.drain() {
-        if let Err(error) = task.write(&command).await {
+        if let Err(error) = task.write(&command, &cancel).await {
             tracing::warn!(%error, exec = task.spec.exec_id, "output of exec not written");
             return false;
         }

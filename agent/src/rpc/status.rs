@@ -187,6 +187,10 @@ fn append_error(error: &AppendError) -> Status {
         AppendError::TooMany { .. } | AppendError::TooLarge { .. } => {
             status(Code::InvalidArgument, "TOO_LARGE", message, &[])
         }
+        AppendError::DiskFull => {
+            let message = "the disk that the box's log is on is full";
+            retry(Code::ResourceExhausted, "DISK_FULL", message, RETRY_BUSY)
+        }
         error if error.is_retryable() => retry(Code::Unavailable, "LOG_BUSY", &message, RETRY_BUSY),
         error => {
             tracing::error!(%error, "log not written");

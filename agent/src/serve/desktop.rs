@@ -98,7 +98,8 @@ impl Desktop {
             let Some(command) = self.command(report) else {
                 continue;
             };
-            match journal.execute(fold, &command, journal.own_actor()).await {
+            let own = journal.own_actor();
+            match journal.record(fold, &command, own, &self.stop).await {
                 Ok(_) => {}
                 // The user can be at the other end: a report that makes no sense is not worth an end.
                 Err(Error::Rejected(rejection)) => said(&rejection),

@@ -97,9 +97,10 @@ impl Agents {
         let mut fold = self.folded(agent_id).await?;
         let actor = self.shared.journal.own_actor();
         if fold.state.turn.is_some() {
-            let journal = &self.shared.journal;
+            let Shared { journal, stop, .. } = &*self.shared;
             for command in self.known_results(&fold.state).await {
-                match journal.execute(&mut fold, &command, actor.clone()).await {
+                let actor = actor.clone();
+                match journal.record(&mut fold, &command, actor, stop).await {
                     // Then it stays what `Restarted` makes of it: not known.
                     Err(journal::Error::Rejected(rejection)) => {
                         tracing::warn!(%rejection, agent = agent_id, "known result refused");
@@ -108,7 +109,7 @@ impl Agents {
                 }
             }
             journal
-                .execute(&mut fold, &Command::Restarted, actor)
+                .record(&mut fold, &Command::Restarted, actor, stop)
                 .await?;
         }
         let has_work = fold.state.next() != Next::Idle;

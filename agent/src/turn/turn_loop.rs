@@ -171,10 +171,12 @@ impl TurnLoop {
             kind: actor::Kind::Agent.into(),
             id: self.agent_id.clone(),
         };
-        Ok(journal
-            .execute(&mut self.fold, command, actor)
-            .await
-            .map(drop)?)
+        let stop = &self.shared.stop;
+        match journal.record(&mut self.fold, command, actor, stop).await {
+            Err(_) if stop.is_cancelled() => Err(End::Stopped),
+            Err(error) => Err(error.into()),
+            Ok(_) => Ok(()),
+        }
     }
 
     /// Reports what came of an effect. A report that the decider does not take must not lead to the

@@ -16,6 +16,7 @@ mod execs;
 mod fetches;
 mod fetches_tls;
 mod files;
+mod full;
 mod hostile;
 mod init;
 mod instructions;
