@@ -7,6 +7,7 @@ pub(crate) mod action;
 mod answer;
 mod cdp;
 mod chromium;
+mod clickable;
 mod deeds;
 mod element;
 mod events;

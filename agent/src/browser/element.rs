@@ -7,7 +7,7 @@ use super::{
     answer,
     cdp::Fault,
     chromium::{Seat, Shown},
-    outline::{AxNode, plain},
+    outline::{AxNode, CLICKABLE, plain},
     page::Page,
     refs::{self, Entry},
     refusal::Refusal,
@@ -180,7 +180,8 @@ impl Element {
 
     /// Refuses one that is called something else than when it was shown.
     async fn is_same(&self, number: u32) -> Result<(), Refusal> {
-        if self.entry.role == "text" {
+        // Neither is called anything by the page.
+        if matches!(self.entry.role.as_str(), "text" | CLICKABLE) {
             return Ok(());
         }
         let of = json!({ "backendNodeId": self.entry.backend, "fetchRelatives": false });

@@ -1,17 +1,22 @@
 //! A page as a model reads it: one line for each thing of its accessibility trees, all frames in one.
 
-use std::{collections::HashMap, fmt::Write as _};
+mod state;
+
+use std::{collections::HashMap, fmt::Write as _, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::Value;
+
+use self::state::state;
+use super::clickable::Clickables;
 
 /// Lines of one page. What is behind them is said to be missing.
 const LINES_MAX: usize = 20_000;
 const DEPTH_MAX: usize = 24;
 const NAME_CHARS_MAX: usize = 160;
 const TEXT_CHARS_MAX: usize = 600;
-/// Of a closed list that are shown with it.
-const OPTIONS_MAX: usize = 24;
+/// What only answers clicks. Its name is the page's own word for it, not one that is meant for people.
+pub(super) const CLICKABLE: &str = "clickable";
 
 /// One document of a page: what a frame shows.
 #[derive(Debug, Default)]
@@ -19,6 +24,8 @@ pub(super) struct Document {
     pub(super) nodes: Vec<AxNode>,
     /// Which document each element shows that is a frame, by its node; `None`: one that could not be read.
     pub(super) frames: HashMap<i64, Option<usize>>,
+    /// What answers clicks, by its node. Told where nothing else that is told stands for it.
+    pub(super) clickables: Arc<Clickables>,
 }
 
 /// A node of an accessibility tree, as far as it matters here.
@@ -122,6 +129,12 @@ struct Step {
     above: Option<usize>,
 }
 
+enum Todo {
+    Visit(Step),
+    /// All below a line has been visited.
+    Leave(usize),
+}
+
 /// Makes the lines of a page. The first document is the page's own.
 pub(super) fn outline(documents: &[Document]) -> Vec<Line> {
     let index: Vec<HashMap<&str, usize>> = documents
@@ -136,16 +149,25 @@ pub(super) fn outline(documents: &[Document]) -> Vec<Line> {
     let mut lines = Vec::<Line>::new();
     let mut shown = vec![false; documents.len()];
     let mut left = Vec::new();
+    let mut is_kept = HashMap::<usize, bool>::new();
     if let Some(first) = shown.first_mut() {
         *first = true;
-        left.extend(root(documents, 0, 0, None));
+        left.extend(root(documents, 0, 0, None).map(Todo::Visit));
     }
     // A tree may claim to hold itself.
     let mut seen: Vec<Vec<bool>> = documents
         .iter()
         .map(|document| vec![false; document.nodes.len()])
         .collect();
-    while let Some(step) = left.pop() {
+    while let Some(todo) = left.pop() {
+        let step = match todo {
+            Todo::Visit(step) => step,
+            Todo::Leave(line) => {
+                // What is told inside stands for it, with a better name.
+                is_kept.insert(line, lines.len() == line + 1);
+                continue;
+            }
+        };
         if std::mem::replace(&mut seen[step.document][step.node], true) {
             continue;
         }
@@ -158,6 +180,10 @@ pub(super) fn outline(documents: &[Document]) -> Vec<Line> {
             break;
         }
         let node = &documents[step.document].nodes[step.node];
+        if let Some(line) = clickable(documents, &step) {
+            left.push(Todo::Leave(lines.len()));
+            lines.push(line);
+        }
         let below = visit(documents, &step, &mut lines);
         match below {
             Below::Nothing => {}
@@ -168,17 +194,15 @@ pub(super) fn outline(documents: &[Document]) -> Vec<Line> {
             } => {
                 let known = &index[step.document];
                 let children = node.child_ids.iter().rev();
-                left.extend(
-                    children
-                        .filter_map(|id| known.get(id.as_str()))
-                        .map(|at| Step {
-                            document: step.document,
-                            node: *at,
-                            depth,
-                            anchor,
-                            above,
-                        }),
-                );
+                left.extend(children.filter_map(|id| known.get(id.as_str())).map(|at| {
+                    Todo::Visit(Step {
+                        document: step.document,
+                        node: *at,
+                        depth,
+                        anchor,
+                        above,
+                    })
+                }));
             }
             Below::Frame => {
                 let frames = &documents[step.document].frames;
@@ -188,7 +212,8 @@ pub(super) fn outline(documents: &[Document]) -> Vec<Line> {
                     Some(Some(inner)) if !shown.get(*inner).copied().unwrap_or(true) => {
                         shown[*inner] = true;
                         let above = Some(lines.len() - 1);
-                        left.extend(root(documents, *inner, step.depth + 1, above));
+                        let root = root(documents, *inner, step.depth + 1, above);
+                        left.extend(root.map(Todo::Visit));
                     }
                     _ => {
                         if let Some(line) = lines.last_mut() {
@@ -199,7 +224,29 @@ pub(super) fn outline(documents: &[Document]) -> Vec<Line> {
             }
         }
     }
+    let mut at = 0;
+    lines.retain(|_| {
+        at += 1;
+        is_kept.get(&(at - 1)).copied().unwrap_or(true)
+    });
     lines
+}
+
+/// The line of something that answers clicks and is nothing else.
+fn clickable(documents: &[Document], step: &Step) -> Option<Line> {
+    let Document {
+        nodes, clickables, ..
+    } = &documents[step.document];
+    let node = &nodes[step.node];
+    let backend = node.backend?;
+    let hint = clickables.get(&backend)?;
+    (node.ignored || is_transparent(node)).then(|| Line {
+        depth: step.depth,
+        role: CLICKABLE.to_owned(),
+        name: hint.clone(),
+        state: String::new(),
+        target: Some((step.document, backend)),
+    })
 }
 
 enum Below {
@@ -356,78 +403,6 @@ fn shown_role(node: &AxNode) -> String {
         "generic" if node.is("editable") => "textbox".to_owned(),
         role => role.to_ascii_lowercase(),
     }
-}
-
-fn state(documents: &[Document], document: usize, node: &AxNode) -> String {
-    let mut state = String::new();
-    for flag in [
-        "disabled", "required", "readonly", "focused", "selected", "modal", "busy",
-    ] {
-        if node.is(flag) {
-            state.extend([" [", flag, "]"]);
-        }
-    }
-    for (property, word) in [("checked", "checked"), ("pressed", "pressed")] {
-        match node.property(property).as_deref() {
-            Some("true") => state.extend([" [", word, "]"]),
-            Some("mixed") => state.extend([" [", word, "=mixed]"]),
-            _ => {}
-        }
-    }
-    match node.property("expanded").as_deref() {
-        Some("true") => state.push_str(" [expanded]"),
-        Some("false") if !is_list_closed(node) => state.push_str(" [collapsed]"),
-        _ => {}
-    }
-    if node.is("invalid") {
-        state.push_str(" [invalid]");
-    }
-    if node.role() == "heading"
-        && let Some(level) = node.property("level")
-    {
-        let _ = write!(state, " [level={level}]");
-    }
-    let value = plain(&node.value.text(), TEXT_CHARS_MAX);
-    if !value.is_empty()
-        && (is_field(node)
-            || is_list_closed(node)
-            || node.role() == "combobox"
-            || node.role() == "progressbar"
-            || node.role() == "meter")
-    {
-        state.extend([": ", &quoted(&value)]);
-    }
-    if is_list_closed(node) {
-        state.push_str(&options(documents, document, node));
-    }
-    if node.role() == "Canvas" {
-        state.push_str(" (drawn, not readable here: take a screenshot)");
-    }
-    state
-}
-
-fn options(documents: &[Document], document: usize, node: &AxNode) -> String {
-    let nodes = &documents[document].nodes;
-    let find = |id: &String| nodes.iter().find(|node| node.node_id == *id);
-    let mut names = Vec::new();
-    let mut left: Vec<&AxNode> = node.child_ids.iter().rev().filter_map(find).collect();
-    while let Some(one) = left.pop() {
-        if one.role() == "option" {
-            names.push(plain(&one.name.text(), NAME_CHARS_MAX));
-        } else if names.len() <= OPTIONS_MAX {
-            left.extend(one.child_ids.iter().rev().filter_map(find));
-        }
-        if names.len() > OPTIONS_MAX {
-            break;
-        }
-    }
-    let more = if names.len() > OPTIONS_MAX {
-        " | …"
-    } else {
-        ""
-    };
-    names.truncate(OPTIONS_MAX);
-    format!(" (options: {}{more})", names.join(" | "))
 }
 
 fn quoted(text: &str) -> String {

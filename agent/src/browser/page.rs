@@ -1,6 +1,6 @@
 //! A tab that is worked at: its documents, and what of them is told.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::{
     cdp::{Cdp, Fault},
     chromium::{Chromium, Shown},
+    clickable::{self, Clickables, Snapshot},
     outline::{AxNode, Document, outline},
     refs::Place,
     refusal::Refusal,
@@ -25,6 +26,8 @@ const FRAME_MAX: Duration = Duration::from_secs(2);
 const FRAMES_TIME_MAX: Duration = Duration::from_secs(6);
 /// Frames of a page that are read.
 const FRAMES_MAX: usize = 64;
+/// For a list of what answers clicks; a page that is too big for that is told without it.
+const CLICKABLES_MAX: Duration = Duration::from_secs(2);
 
 /// A tab, and who works at it.
 #[derive(Clone, Debug)]
@@ -66,6 +69,8 @@ struct Found {
     /// The frame that shows the one of this document, and the session in which that is known.
     parent: Option<(String, String)>,
     tree: Result<Vec<AxNode>, Fault>,
+    /// Of all documents of its session.
+    clickables: Arc<Clickables>,
 }
 
 impl Page {
@@ -199,6 +204,12 @@ impl Page {
                 Err(fault) if all.is_empty() => return Err(fault),
                 Err(_) => continue,
             };
+            let snapshot = self
+                .cdp()
+                .send(to, "DOMSnapshot.captureSnapshot", clickable::asked());
+            let snapshot: Result<Snapshot, _> = snapshot.within(CLICKABLES_MAX).await;
+            let clickables = snapshot.map(|snapshot| Arc::new(snapshot.clickables()));
+            let clickables = clickables.unwrap_or_default();
             let mut left = vec![(tree, None::<String>)];
             while let Some((node, parent)) = left.pop() {
                 if all.len() == FRAMES_MAX {
@@ -221,6 +232,7 @@ impl Page {
                     },
                     parent: parent.map(|parent| (session.id.clone(), parent)),
                     tree: tree.map(|tree| tree.nodes),
+                    clickables: Arc::clone(&clickables),
                 });
             }
         }
@@ -238,6 +250,7 @@ impl Page {
             documents.push(Document {
                 nodes: one.tree.unwrap_or_default(),
                 frames: HashMap::new(),
+                clickables: one.clickables,
             });
         }
         for (at, place, parent, is_read) in owners.into_iter().skip(1) {

@@ -7,6 +7,7 @@ fn document(nodes: Value) -> Document {
     Document {
         nodes: serde_json::from_value(nodes).unwrap(),
         frames: HashMap::new(),
+        clickables: Arc::default(),
     }
 }
 
@@ -110,6 +111,29 @@ fn frames_stand_where_they_are_shown_and_one_that_went_away_says_so() {
     let expected = "- iframe \"ad\" [ref=e2]\n  - button \"in\" [ref=e5]\n  \
         - iframe \"round\" [ref=e6] (could not be read)\n- iframe [ref=e3] (could not be read)";
     assert_eq!(told(&[page, inner]), expected);
+}
+
+#[test]
+fn what_only_answers_clicks_is_told_where_nothing_in_it_is() {
+    let mut page = document(json!([
+        node(1, "RootWebArea", "", &[2, 4, 6, 9]),
+        with(node(2, "none", "", &[3]), "ignored", json!(true)),
+        node(3, "StaticText", "says it itself", &[]),
+        with(node(4, "none", "", &[5]), "ignored", json!(true)),
+        with(node(5, "none", "", &[]), "ignored", json!(true)),
+        node(6, "generic", "", &[7, 8]),
+        node(7, "button", "Go", &[]),
+        with(node(8, "none", "", &[]), "ignored", json!(true)),
+        node(9, "button", "Stop", &[]),
+    ]));
+    let hints = [2, 4, 5, 6, 8, 9].map(|node| (node, format!("class{node}")));
+    page.clickables = Arc::new(hints.into());
+    let expected = r#"- text "says it itself" [ref=e2]
+- clickable "class5" [ref=e5]
+- button "Go" [ref=e7]
+- clickable "class8" [ref=e8]
+- button "Stop" [ref=e9]"#;
+    assert_eq!(told(&[page]), expected);
 }
 
 #[test]
