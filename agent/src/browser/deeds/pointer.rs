@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::super::{
     cdp::{Fault, SOON, Sent},
@@ -15,6 +15,10 @@ use super::super::{
 
 /// Steps of the way of a drag: pages look at the way as well.
 const DRAG_STEPS: u32 = 8;
+/// Looks at an element under the pointer, at one that runs away from it too.
+const RESTS_MAX: u32 = 20;
+/// Between two looks at one that is not drawn for a moment.
+const REST: Duration = Duration::from_millis(25);
 /// For the page to say that it takes a drag over.
 const DRAG_TAKEN_MAX: Duration = Duration::from_millis(300);
 
@@ -27,9 +31,10 @@ pub(super) async fn click(
     let page = &element.page;
     let point = element.point(seat, false).await?;
     let button = if right { "right" } else { "left" };
+    let point = rest_on(element, point).await?;
     catch_choosers(page, true).await?;
     // All at once: nothing that ends this call leaves a button down.
-    let mut sent = vec![mouse(page, "mouseMoved", point, "none", 0)];
+    let mut sent = Vec::new();
     for count in 1..=if double { 2 } else { 1 } {
         sent.push(mouse(page, "mousePressed", point, button, count));
         sent.push(mouse(page, "mouseReleased", point, button, count));
@@ -39,6 +44,26 @@ pub(super) async fn click(
     catch_choosers(page, false).await.ok();
     clicked?;
     Ok(String::new())
+}
+
+/// Moves the pointer onto an element and returns its middle once it stays where it is: what a page shows under a
+/// pointer can be loaded only then, or have another size.
+async fn rest_on(element: &Element, point: Point) -> Result<Point, Refusal> {
+    let page = &element.page;
+    let mut point = point;
+    for _ in 0..RESTS_MAX {
+        let moved = all(vec![mouse(page, "mouseMoved", point, "none", 0)]);
+        page.patiently("moving the pointer", moved).await?;
+        match element.point_as_it_is().await {
+            Ok(now) if (now.x - point.x).abs() < 1.0 && (now.y - point.y).abs() < 1.0 => {
+                return Ok(now);
+            }
+            Ok(now) => point = now,
+            Err(Refusal::Hidden { .. }) => sleep(REST).await,
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    Ok(point)
 }
 
 pub(super) async fn hover(element: &Element, seat: &mut Seat) -> Result<String, Refusal> {

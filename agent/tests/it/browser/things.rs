@@ -51,6 +51,22 @@ const PAGES: &[(&str, &str)] = &[
         </script>",
     ),
     (
+        "/icons",
+        "<!doctype html><title>i</title><style>span.icon{display:inline-block;width:16px;height:16px}</style>
+        <div>Mail by Ann <span class='icon trash'></span> <span class='icon star' id=star></span></div>
+        <div><span class='icon drawing'></span></div><p id=said></p>
+        <script>
+        document.querySelector('.trash').onclick = () => said.textContent = 'thrown away';
+        // What comes up under the pointer is loaded first, as a picture is.
+        star.onmouseover = () => {
+          star.onmouseover = null;
+          star.style.display = 'none';
+          setTimeout(() => { star.style.display = ''; star.style.marginLeft = '40px' }, 60);
+        };
+        star.onclick = () => said.textContent = 'marked';
+        </script>",
+    ),
+    (
         "/late",
         "<!doctype html><title>l</title><p id=p>waiting</p><script>
         fetch('/next').then(() => setTimeout(() => p.textContent = 'arrived', 400)); console.log('hello', 5)
@@ -279,4 +295,26 @@ async fn things_are_dragged_by_mouse_and_by_data() {
     assert!(told.contains("dropped carried"), "{told}");
     let told = browser.act(drag("Mouse")).await;
     assert!(told.contains("let go"), "{told}");
+}
+
+#[tokio::test]
+async fn what_only_answers_clicks_is_shown_and_hit_where_it_goes_under_the_pointer() {
+    let Some(browser) = Browser::start().await else {
+        return;
+    };
+    let pages = Pages::serve(PAGES).await;
+    let shown = browser.open(&pages.url("/icons")).await;
+    assert!(!shown.contains("drawing"), "nothing listens there: {shown}");
+    for (icon, said) in [
+        ("\"icon trash\"", "thrown away"),
+        ("\"star icon star\"", "marked"),
+    ] {
+        assert!(
+            shown.contains(&format!("- clickable {icon} [ref=")),
+            "{shown}"
+        );
+        let icon = reference(&shown, icon);
+        let did = browser.act(json!({ "action": "click", "ref": icon })).await;
+        assert!(did.contains(said), "{did}");
+    }
 }
