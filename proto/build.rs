@@ -4,7 +4,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 17] = [
+const FILES: [&str; 18] = [
     "cocoonbox/log/v1/envelope.proto",
     "cocoonbox/log/v1/account.proto",
     "cocoonbox/log/v1/box.proto",
@@ -17,6 +17,7 @@ const FILES: [&str; 17] = [
     "cocoonbox/control/v1/capsule.proto",
     "cocoonbox/control/v1/checkpoints.proto",
     "cocoonbox/control/v1/erasure.proto",
+    "cocoonbox/control/v1/history.proto",
     "cocoonbox/control/v1/operator.proto",
     "cocoonbox/agent/v1/control.proto",
     "cocoonbox/agent/v1/session.proto",

@@ -21,6 +21,7 @@ pub mod edge;
 pub mod erase;
 pub mod fresh;
 pub mod gateway;
+pub mod history;
 pub mod images;
 pub mod lease;
 pub mod lifecycle;

@@ -22,7 +22,7 @@ use cocoonbox_proto::{
     control::v1::{
         boxes_server::BoxesServer, budgets_server::BudgetsServer, capsule_server::CapsuleServer,
         checkpoints_server::CheckpointsServer, erasure_server::ErasureServer,
-        operator_server::OperatorServer, users_server::UsersServer,
+        history_server::HistoryServer, operator_server::OperatorServer, users_server::UsersServer,
     },
 };
 use tokio::{net::TcpListener, sync::Semaphore};
@@ -45,6 +45,7 @@ use crate::{
     edge::{self, Edge, Hop, Peers},
     erase::{self, Eraser},
     gateway::{self, Gateway},
+    history::History,
     images::Images,
     lease::Owners,
     lifecycle::{self, Context, Lifecycle},
@@ -301,6 +302,9 @@ impl Server {
             progress: saving,
             stop: stop.clone(),
         };
+        let history = History {
+            views: views.clone(),
+        };
         let eraser = Eraser {
             place,
             accounts: accounts.clone(),
@@ -360,6 +364,7 @@ impl Server {
             boxes,
             budgets,
             capsules,
+            history,
             checkpoints,
             replica,
             edge,
@@ -439,6 +444,7 @@ async fn router(
     boxes: Boxes,
     budgets: Budgets,
     capsules: Capsules,
+    history: History,
     checkpoints: checkpoints::Rpc,
     replica: Replica,
     edge: Arc<Edge>,
@@ -459,6 +465,7 @@ async fn router(
         .add_service(CapsuleServer::new(capsules))
         .add_service(CheckpointsServer::new(checkpoints))
         .add_service(ErasureServer::new(erase::Service(eraser)))
+        .add_service(HistoryServer::new(history))
         .add_service(OperatorServer::new(operator))
         .add_service(health)
         .add_service(reflection)

@@ -204,7 +204,11 @@ impl Agents for Replica {
         };
         let size = page_size(request.page_size);
         let token = page_token(&request.page_token);
-        let page = self.views.transcript(log, agent, token, size).await;
+        let page = if request.newest_first {
+            self.views.transcript_back(log, agent, token, size).await
+        } else {
+            self.views.transcript(log, agent, token, size).await
+        };
         let page = page.map_err(|error| status::internal(&error))?;
         Ok(Response::new(TranscriptPage {
             items: page.items.into_iter().map(Into::into).collect(),

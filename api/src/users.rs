@@ -167,10 +167,12 @@ impl users_server::Users for Users {
         let account = self.account(request.extensions()).await?;
         let request = request.into_inner();
         let size = page_size(request.page_size);
-        let page = self
-            .views
-            .audit(&account.user_id, page_token(&request.page_token), size)
-            .await;
+        let (user, token) = (&account.user_id, page_token(&request.page_token));
+        let page = if request.newest_first {
+            self.views.audit_back(user, token, size).await
+        } else {
+            self.views.audit(user, token, size).await
+        };
         let page = page.map_err(|error| status::internal(&error))?;
         Ok(Response::new(AuditPage {
             entries: page.items.into_iter().map(Into::into).collect(),

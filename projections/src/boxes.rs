@@ -69,7 +69,7 @@ impl BoxRow {
 
 impl From<BoxRow> for control::Box {
     /// Leaves out what only the api knows: promises, the installation's models, and whether there is a newer image;
-    /// and the desktop, which is another view's.
+    /// and the desktop and what agents want of a person, which are other views'.
     fn from(row: BoxRow) -> Self {
         Self {
             id: row.id,
@@ -90,6 +90,8 @@ impl From<BoxRow> for control::Box {
             models_in_use: None,
             desktop: None,
             awake_until_ms: row.awake_until_ms,
+            spoke_at_ms: 0,
+            agents_waiting: 0,
         }
     }
 }

@@ -35,6 +35,6 @@ pub use snapshots::SnapshotRow;
 pub use transcript::{AgentRow, ItemRow};
 pub use usage::UsageTotals;
 pub use views::{
-    Behind, Building, Condition, Degraded, Folded, Late, Paged, Rebuilt, Views, ViewsError,
-    conditions,
+    BadQuery, Behind, Building, Condition, Degraded, Folded, Hit, Late, Paged, Query, Rebuilt,
+    Search, Searched, Views, ViewsError, conditions,
 };

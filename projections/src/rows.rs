@@ -120,6 +120,16 @@ pub trait Rows {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(String, Vec<u8>)>, Error>;
+
+    /// Returns at most `limit` (and [`SCAN_ROWS_MAX`]) rows whose key starts with `prefix`, which ends
+    /// in `/`, and is less than `before`; the greatest first.
+    fn scan_back(
+        &self,
+        view: View,
+        prefix: &str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Vec<u8>)>, Error>;
 }
 
 /// Reads a typed row.
@@ -148,6 +158,20 @@ pub fn scan<T: DeserializeOwned>(
     limit: usize,
 ) -> Result<Vec<(String, T)>, Error> {
     rows.scan(view, prefix, after, limit)?
+        .into_iter()
+        .map(|(key, value)| decode(view, &key, &value).map(|row| (key, row)))
+        .collect()
+}
+
+/// Reads typed rows; see [`Rows::scan_back`].
+pub fn scan_back<T: DeserializeOwned>(
+    rows: &dyn Rows,
+    view: View,
+    prefix: &str,
+    before: Option<&str>,
+    limit: usize,
+) -> Result<Vec<(String, T)>, Error> {
+    rows.scan_back(view, prefix, before, limit)?
         .into_iter()
         .map(|(key, value)| decode(view, &key, &value).map(|row| (key, row)))
         .collect()

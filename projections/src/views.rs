@@ -5,12 +5,14 @@ mod error;
 mod progress;
 mod reads;
 mod report;
+mod search;
 
 pub use condition::{Condition, Late, conditions};
 pub use error::{Behind, ViewsError};
 pub use progress::{Building, Degraded, Folded, Rebuilt};
 pub use reads::Paged;
 pub use report::Owners;
+pub use search::{BadQuery, Hit, Query, Search, Searched};
 
 use std::{
     collections::HashMap,

@@ -59,6 +59,7 @@ impl Reader {
         let image_update_available =
             !row.image.is_empty() && !newest.is_empty() && row.image != newest;
         let desktop = self.desktop(&row).await;
+        let (spoke_at_ms, agents_waiting) = self.attention(&row).await;
         let told = BoxMessage::from(row);
         let own = told.models.clone().unwrap_or_default();
         BoxMessage {
@@ -66,8 +67,18 @@ impl Reader {
             promises: Some(promised(self.promises)),
             models_in_use: Some(inherited(&own, &self.models)),
             desktop: Some(desktop),
+            spoke_at_ms,
+            agents_waiting,
             ..told
         }
+    }
+
+    /// What agents of the box want of a person. While the view is being built nothing is known.
+    async fn attention(&self, row: &BoxRow) -> (i64, u32) {
+        let Ok(log) = row.box_log.parse() else {
+            return (0, 0);
+        };
+        self.views.attention(log).await.unwrap_or_default()
     }
 
     /// How far the desktop of a box is. What belongs to an earlier wake says nothing of this one.

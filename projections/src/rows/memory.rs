@@ -100,4 +100,28 @@ impl Rows for MemoryRows {
             .map(|((_, key), value)| (key.clone(), value.clone()))
             .collect())
     }
+
+    fn scan_back(
+        &self,
+        view: View,
+        prefix: &str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let behind = row_key::behind(prefix);
+        let to = before
+            .filter(|before| *before < behind.as_str())
+            .unwrap_or(&behind)
+            .to_owned();
+        if to.as_str() <= prefix {
+            return Ok(Vec::new());
+        }
+        Ok(self
+            .0
+            .range((Excluded((view, prefix.to_owned())), Excluded((view, to))))
+            .rev()
+            .take(limit.min(SCAN_ROWS_MAX))
+            .map(|((_, key), value)| (key.clone(), value.clone()))
+            .collect())
+    }
 }

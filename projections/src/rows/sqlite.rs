@@ -123,4 +123,29 @@ impl Rows for SqliteRows<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         Ok(found)
     }
+
+    fn scan_back(
+        &self,
+        view: View,
+        prefix: &str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let edition = self.edition(view)?;
+        let behind = row_key::behind(prefix);
+        let to = before
+            .filter(|before| *before < behind.as_str())
+            .unwrap_or(&behind);
+        let limit = i64::try_from(limit.min(SCAN_ROWS_MAX)).unwrap_or(i64::MAX);
+        let mut statement = self.connection.prepare_cached(
+            "SELECT key, value FROM row WHERE edition = ?1 AND view = ?2 AND key > ?3 AND key < ?4
+             ORDER BY key DESC LIMIT ?5",
+        )?;
+        let found = statement
+            .query_map(params![edition, view.name(), prefix, to, limit], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })?
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(found)
+    }
 }

@@ -12,6 +12,7 @@ enum Step {
     Delete(View, String),
     DeletePrefix(View, String),
     Scan(View, String, Option<String>, usize),
+    ScanBack(View, String, Option<String>, usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -25,6 +26,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (view(), prefix()).prop_map(|(v, k)| Step::DeletePrefix(v, k)),
         2 => (view(), prefix(), prop::option::of(key()), 0_usize..4)
             .prop_map(|(v, p, a, l)| Step::Scan(v, p, a, l)),
+        2 => (view(), prefix(), prop::option::of(key()), 0_usize..4)
+            .prop_map(|(v, p, b, l)| Step::ScanBack(v, p, b, l)),
     ]
 }
 
@@ -58,6 +61,18 @@ proptest! {
                         found,
                         memory.scan(view, &prefix, after.as_deref(), limit).unwrap()
                     );
+                }
+                Step::ScanBack(view, prefix, before, limit) => {
+                    let before = before.as_deref();
+                    let found = sqlite.scan_back(view, &prefix, before, limit).unwrap();
+                    prop_assert!(found.iter().all(|(key, _)| key.starts_with(&prefix)));
+                    let same = memory.scan_back(view, &prefix, before, limit).unwrap();
+                    prop_assert_eq!(&found, &same);
+                    // The same rows as forwards, the other way round.
+                    let all = sqlite.scan(view, &prefix, None, SCAN_ROWS_MAX).unwrap();
+                    let all = all.into_iter().rev();
+                    let all = all.filter(|(key, _)| before.is_none_or(|before| key.as_str() < before));
+                    prop_assert_eq!(found, all.take(limit).collect::<Vec<_>>());
                 }
             }
             for view in VIEWS {

@@ -1,14 +1,18 @@
 //! The questions.
 
 use cocoonbox_events::{LogId, OffsetKey};
+use cocoonbox_proto::agent::v1::transcript_item::Kind;
 use serde::de::DeserializeOwned;
 
 use crate::{
     AgentRow, AuditRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow, SnapshotRow,
     UsageTotals, row_key,
-    rows::{self, Rows, View},
+    rows::{self, View},
     views::{Views, ViewsError},
 };
+
+/// What speaks to a person is among so many last items, or comes soon.
+const SPEAKS_WITHIN: usize = 16;
 
 /// Rows with the token that the next ones follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +112,41 @@ impl Views {
         self.page(View::Transcript, prefix, after, limit).await
     }
 
+    /// Returns items of an agent's transcript, newest first, older than the token `before`, as the box's
+    /// current branch has them.
+    pub async fn transcript_back(
+        &self,
+        box_log: LogId,
+        agent: &str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Paged<ItemRow>, ViewsError> {
+        let prefix = row_key::prefix(&[&row_key::log(self.current(box_log)), agent]);
+        self.page_back(View::Transcript, prefix, before, limit)
+            .await
+    }
+
+    /// When an agent of a box last ended a turn or asked a person something, in milliseconds since the
+    /// epoch, and how many of them wait for an answer.
+    pub async fn attention(&self, box_log: LogId) -> Result<(i64, u32), ViewsError> {
+        let log = row_key::prefix(&[&row_key::log(self.current(box_log))]);
+        self.read(move |rows| {
+            let agents: Vec<(String, AgentRow)> = rows::scan_all(rows, View::Agents, &log)?;
+            let (mut spoke_at_ms, mut waiting) = (0, 0);
+            for (key, agent) in agents {
+                let asked = agent.more();
+                waiting += u32::from(!(asked.approvals.is_empty() && asked.questions.is_empty()));
+                let prefix = format!("{key}/");
+                let last: Vec<(String, ItemRow)> =
+                    rows::scan_back(rows, View::Transcript, &prefix, None, SPEAKS_WITHIN)?;
+                let spoke = last.iter().find(|(_, item)| speaks(item));
+                spoke_at_ms = spoke_at_ms.max(spoke.map_or(0, |(_, item)| item.at_ms));
+            }
+            Ok((spoke_at_ms, waiting))
+        })
+        .await
+    }
+
     /// Returns snapshots of a user's box, oldest first, behind the id `after`.
     pub async fn snapshots(
         &self,
@@ -138,12 +177,28 @@ impl Views {
         limit: usize,
     ) -> Result<Paged<AuditRow>, ViewsError> {
         let prefix = row_key::prefix(&[user]);
-        let mut page: Paged<AuditRow> = self.page(View::Audit, prefix, after, limit).await?;
+        let page = self.page(View::Audit, prefix, after, limit).await?;
+        Ok(self.with_undone(page))
+    }
+
+    /// Returns lines of a user's audit, newest first, older than the token `before`.
+    pub async fn audit_back(
+        &self,
+        user: &str,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Paged<AuditRow>, ViewsError> {
+        let prefix = row_key::prefix(&[user]);
+        let page = self.page_back(View::Audit, prefix, before, limit).await?;
+        Ok(self.with_undone(page))
+    }
+
+    fn with_undone(&self, mut page: Paged<AuditRow>) -> Paged<AuditRow> {
         for row in &mut page.items {
             let key: Option<OffsetKey> = row.offset_key.parse().ok();
             row.undone = key.is_some_and(|key| self.is_undone(key.log, key.pos));
         }
-        Ok(page)
+        page
     }
 
     /// Returns what a user's boxes used, in order of day, box, agent, role, vendor and model.
@@ -173,27 +228,46 @@ impl Views {
         limit: usize,
     ) -> Result<Paged<T>, ViewsError> {
         let after = after.map(|token| format!("{prefix}{token}"));
-        self.read(move |rows| page(rows, view, &prefix, after.as_deref(), limit))
-            .await
+        let limit = limit.clamp(1, rows::SCAN_ROWS_MAX);
+        self.read(move |rows| {
+            let found = rows::scan(rows, view, &prefix, after.as_deref(), limit)?;
+            Ok(paged(found, &prefix, limit))
+        })
+        .await
+    }
+
+    /// The same the other way round: the token is the part of a key before which to go on.
+    async fn page_back<T: DeserializeOwned + Send + 'static>(
+        &self,
+        view: View,
+        prefix: String,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Paged<T>, ViewsError> {
+        let before = before.map(|token| format!("{prefix}{token}"));
+        let limit = limit.clamp(1, rows::SCAN_ROWS_MAX);
+        self.read(move |rows| {
+            let found = rows::scan_back(rows, view, &prefix, before.as_deref(), limit)?;
+            Ok(paged(found, &prefix, limit))
+        })
+        .await
     }
 }
 
-fn page<T: DeserializeOwned>(
-    rows: &dyn Rows,
-    view: View,
-    prefix: &str,
-    after: Option<&str>,
-    limit: usize,
-) -> Result<Paged<T>, rows::Error> {
-    let limit = limit.clamp(1, rows::SCAN_ROWS_MAX);
-    let found: Vec<(String, T)> = rows::scan(rows, view, prefix, after, limit)?;
+fn speaks(item: &ItemRow) -> bool {
+    [Kind::TurnEnded, Kind::Approval, Kind::Question]
+        .iter()
+        .any(|kind| item.kind == i32::from(*kind))
+}
+
+fn paged<T>(found: Vec<(String, T)>, prefix: &str, limit: usize) -> Paged<T> {
     let next = found
         .last()
         .filter(|_| found.len() == limit)
         .and_then(|(key, _)| key.strip_prefix(prefix))
         .map(str::to_owned);
-    Ok(Paged {
+    Paged {
         items: found.into_iter().map(|(_, row)| row).collect(),
         next,
-    })
+    }
 }

@@ -14,5 +14,6 @@ mod load;
 mod poison;
 mod random;
 mod running;
+mod searching;
 mod transcript_story;
 mod world;

@@ -34,7 +34,7 @@ pub async fn transcript(ctx: &mut Context, args: OneAgent) -> Result<Exit, Failu
             agent_id: agent_id.clone(),
             page_token: std::mem::take(&mut page_token),
             page_size: PAGE,
-            at_least: String::new(),
+            ..TranscriptRequest::default()
         };
         let page = repeat(|| {
             let (mut agents, call) = (agents.clone(), request(call.clone()));

@@ -237,6 +237,7 @@ pub async fn audit(ctx: &mut Context) -> Result<Exit, Failure> {
         let call = AuditRequest {
             page_token: std::mem::take(&mut page_token),
             page_size: AUDIT_PAGE,
+            newest_first: false,
         };
         let page = repeat(|| {
             let (mut users, call) = (client.users(), request(call.clone()));

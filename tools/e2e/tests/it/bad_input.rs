@@ -159,6 +159,7 @@ fn odd_texts_in_every_field_of_the_control_plane() {
             let audit = AuditRequest {
                 page_token: odd(),
                 page_size: u32::MAX,
+                newest_first: true,
             };
             typed(&what, user.users().audit(audit).await);
             let create = CreateUserRequest {
@@ -273,6 +274,7 @@ fn odd_texts_in_every_field_of_a_box() {
             assert!(typed(&format!("approval: {what}"), agents.respond(respond).await).is_none());
             let transcript = TranscriptRequest {
                 page_token: odd(),
+                newest_first: true,
                 ..Default::default()
             };
             typed(

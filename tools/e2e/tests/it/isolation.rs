@@ -181,6 +181,14 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }
+        ("/cocoonbox.control.v1.History", "Search") => {
+            let request = control::SearchRequest {
+                query: "secret".into(),
+                box_id,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
         ("/cocoonbox.control.v1.Users", "Bootstrap") => (
             bytes(control::BootstrapRequest::default().encode_to_vec()),
             BeRefusedToAll,
