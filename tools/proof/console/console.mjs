@@ -4,64 +4,11 @@
 //
 // Each check is what a person would do and look for. Pictures go into FOLDER. The last line says how many held.
 
-import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { join } from "node:path";
-import { promisify } from "node:util";
-import puppeteer from "puppeteer-core";
-
-const FOLDER = process.argv[2];
-const WAIT_MS = 30_000;
-const run = promisify(execFile);
-const cocoonbox = async (...args) => (await run("cocoonbox", ["--quiet", ...args])).stdout.trim();
-const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-const browser = await puppeteer.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: process.getuid() === 0 ? ["--no-sandbox"] : [],
-});
-const page = await browser.newPage();
-await page.setViewport({ width: 1280, height: 800 });
-const problems = [];
-page.on("pageerror", (error) => problems.push(String(error)));
-page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
-const foreign = [];
-page.on("request", (request) => {
-  const url = request.url();
-  if (!url.startsWith(process.env.COCOONBOX_API) && !/^(blob|data):/.test(url)) foreign.push(url);
-});
-
-let held = 0;
-let checks = 0;
-async function check(what, act) {
-  checks += 1;
-  try {
-    const figure = await act();
-    held += 1;
-    console.log(`ok    ${what}${figure === undefined ? "" : ` (${figure})`}`);
-  } catch (error) {
-    console.log(`WRONG ${what}: ${error.message}`);
-    await picture(`wrong-${checks}`);
-  }
-}
-const picture = (name) => page.screenshot({ path: join(FOLDER, `${name}.png`) });
-const until = (look, ...args) => page.waitForFunction(look, { timeout: WAIT_MS, polling: 50 }, ...args);
-const says = (text) => until((text) => document.body.innerText.includes(text), text);
-const click = (name) => page.locator(`::-p-aria([name="${name}"])`).setTimeout(WAIT_MS).click();
-const tab = (name) => page.locator(`.tabs a ::-p-text(${name})`).click();
-async function say(text) {
-  await page.locator("textarea").fill(text);
-  await page.keyboard.press("Enter");
-}
-async function accessible(where) {
-  await page.evaluate(axe);
-  const found = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] }));
-  if (found.violations.length > 0) {
-    const of = found.violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join("; ")}`);
-    throw new Error(`${where}: ${of.join(" | ")}`);
-  }
-}
+import { accessible, browser, check, click, cocoonbox, figures, foreign, page, picture, problems, say, says, tab, until, WAIT_MS } from "./harness.mjs";
+import { asleep, files } from "./files.mjs";
+import { replay } from "./replay.mjs";
+import { found, search } from "./search.mjs";
+import { long } from "./speed.mjs";
 
 await check("without a session the page asks to sign in, and loads nothing foreign", async () => {
   const answer = await page.goto(process.env.COCOONBOX_API);
@@ -198,9 +145,20 @@ await check("history shows what happened, with keys", async () => {
   await accessible("history");
   await picture("history");
 });
-await check("the box is put to sleep, is talked to and wakes", async () => {
+await files();
+await search();
+await replay();
+await check("the box is put to sleep", async () => {
   await click("Put to sleep");
   await says("asleep");
+});
+await asleep();
+await found();
+await check("the box sleeps again", async () => {
+  await click("Put to sleep");
+  await says("The box sleeps.");
+});
+await check("a box that sleeps is talked to and wakes", async () => {
   await tab("Conversation");
   await says("The list is in");
   await picture("asleep");
@@ -229,6 +187,7 @@ await check("it fits a phone, in the dark", async () => {
   await picture("phone");
   await page.setViewport({ width: 1280, height: 800 });
 });
+await long();
 await check("a session that is revoked elsewhere is over", async () => {
   const tokens = JSON.parse(await cocoonbox("token", "list", "--json")).tokens;
   const mine = tokens.find((token) => token.label.startsWith("console") && !token.revoked);
@@ -243,5 +202,6 @@ await check("no script failed and nothing foreign was asked for", async () => {
 });
 
 await browser.close();
+const { held, checks } = figures;
 console.log(`proof-console: ${held} of ${checks} held`);
 process.exitCode = held === checks ? 0 : 1;

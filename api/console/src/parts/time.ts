@@ -1,5 +1,6 @@
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: "long", month: "long", day: "numeric" });
 
 /** The time of day. */
 export function clock(ms: number): string {
@@ -8,4 +9,8 @@ export function clock(ms: number): string {
 
 export function moment(ms: number): string {
   return MOMENT.format(ms);
+}
+
+export function dayOf(ms: number): string {
+  return DAY.format(ms);
 }

@@ -15,6 +15,9 @@ import {
 import { Code, ConnectError } from "@connectrpc/connect";
 
 const END = "end";
+/** Of what was sent and is still here. A browser says how much that is, but not when it is less. */
+const WAITING_BYTES_MAX = 1024 * 1024;
+const LOOK_MS = 10;
 
 interface Ended {
   code: number;
@@ -56,6 +59,13 @@ export class Call<I extends DescMessage, O extends DescMessage> implements Async
   /** Says that no more messages come, which a method that takes one waits for. */
   end(): void {
     this.#say(END);
+  }
+
+  /** Returns when there is room for more, so that what is sent does not pile up here. */
+  async drained(signal: AbortSignal): Promise<void> {
+    const open = () => this.#socket.readyState <= WebSocket.OPEN && !signal.aborted;
+    const waiting = () => this.#socket.bufferedAmount + this.#early.length * WAITING_BYTES_MAX;
+    while (open() && waiting() > WAITING_BYTES_MAX) await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 
   cancel(): void {

@@ -6,6 +6,9 @@ import { Agents } from "../protocol/cocoonbox/agent/v1/agents_pb";
 import { Control } from "../protocol/cocoonbox/agent/v1/control_pb";
 import { Boxes } from "../protocol/cocoonbox/control/v1/boxes_pb";
 import { Budgets } from "../protocol/cocoonbox/control/v1/budgets_pb";
+import { Capsule } from "../protocol/cocoonbox/control/v1/capsule_pb";
+import { Checkpoints } from "../protocol/cocoonbox/control/v1/checkpoints_pb";
+import { History } from "../protocol/cocoonbox/control/v1/history_pb";
 import { Users } from "../protocol/cocoonbox/control/v1/users_pb";
 
 const transport = createGrpcWebTransport({ baseUrl: location.origin });
@@ -13,7 +16,10 @@ const transport = createGrpcWebTransport({ baseUrl: location.origin });
 export const agents = createClient(Agents, transport);
 export const boxes = createClient(Boxes, transport);
 export const budgets = createClient(Budgets, transport);
+export const capsule = createClient(Capsule, transport);
+export const checkpoints = createClient(Checkpoints, transport);
 export const control = createClient(Control, transport);
+export const history = createClient(History, transport);
 export const users = createClient(Users, transport);
 
 /** Names the box that a call is for. */

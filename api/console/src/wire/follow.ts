@@ -12,6 +12,8 @@ export type Link = "live" | "lost" | "refused";
 interface Following<I extends DescMessage, O extends DescMessage> {
   method: DescMethod & { input: I; output: O };
   boxId?: string;
+  /** The key behind which to begin; the empty key is the beginning. */
+  start?: string;
   /** The request that goes on behind a key; the empty key is the beginning. */
   from: (key: string) => MessageInitShape<I>;
   key: (message: MessageShape<O>) => string;
@@ -23,7 +25,7 @@ interface Following<I extends DescMessage, O extends DescMessage> {
 }
 
 export async function follow<I extends DescMessage, O extends DescMessage>(it: Following<I, O>): Promise<void> {
-  let key = "";
+  let key = it.start ?? "";
   let pause = PAUSE_MS;
   while (!it.signal.aborted) {
     try {

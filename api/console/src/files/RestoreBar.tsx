@@ -1,0 +1,107 @@
+/** Gives files of a save back: beside today's, or in their place, which can be undone. */
+
+import { useState } from "preact/hooks";
+import { useAction } from "../parts/action";
+import { type Bytes, bytes } from "../parts/bytes";
+import type { RestoreProgress_Restored as Restored, Snapshot } from "../protocol/cocoonbox/control/v1/capsule_pb";
+import { w } from "../words";
+import { restore, undo, type Undone } from "./restore";
+
+interface Props {
+  boxId: string;
+  runs: boolean;
+  save: Snapshot;
+  paths: Bytes[];
+  /** How many of them a person picked; without any it is the folder, or all that was saved. */
+  picked: number;
+  isTop: boolean;
+  compare: (() => void) | undefined;
+  today: (folder: Bytes) => void;
+}
+
+interface Done {
+  restored: Restored;
+  /** What was given back in place, so that it can be undone. */
+  undo: { paths: Bytes[]; snapshotId: string } | undefined;
+}
+
+export function RestoreBar({ boxId, runs, save, paths, picked, isTop, compare, today }: Props) {
+  const [sure, setSure] = useState(false);
+  const [said, say] = useState("");
+  const [done, setDone] = useState<Done | undefined>();
+  const give = useAction(async (inPlace: boolean, of: { paths: Bytes[]; snapshotId: string }) => {
+    setSure(false);
+    setDone(undefined);
+    setUndone(undefined);
+    say(w.files.asked);
+    try {
+      const restored = await restore(boxId, of.snapshotId, of.paths, inPlace, say);
+      const undo = restored.undoSnapshotId ? { paths: of.paths, snapshotId: restored.undoSnapshotId } : undefined;
+      setDone({ restored, undo });
+    } finally {
+      say("");
+    }
+  });
+  const [undone, setUndone] = useState<Undone | undefined>();
+  const takeBack = useAction(async (of: { paths: Bytes[]; snapshotId: string }) => {
+    say(w.files.asked);
+    try {
+      setUndone(await undo(boxId, of, runs, say));
+      setDone(undefined);
+    } finally {
+      say("");
+    }
+  });
+  const busy = give.busy || takeBack.busy;
+  const these = { paths, snapshotId: save.id };
+  return (
+    <>
+      <div class="row">
+        <button type="button" class="primary" disabled={busy || paths.length === 0} onClick={() => give.run(false, these)}>
+          {isTop && picked === 0 ? w.files.restoreAll : w.files.restore(picked)}
+        </button>
+        <button type="button" disabled={busy || paths.length === 0} onClick={() => setSure(true)}>{w.files.inPlace}</button>
+        {compare && <button type="button" onClick={compare}>{w.files.compare}</button>}
+      </div>
+      {sure && (
+        <div class="row asking" role="group" aria-label={w.files.inPlace}>
+          <p>{w.files.sure(picked)}</p>
+          <button type="button" class="primary" onClick={() => give.run(true, these)}>{w.files.inPlaceNow}</button>
+          <button type="button" class="quiet" onClick={() => setSure(false)}>{w.boxes.cancel}</button>
+        </div>
+      )}
+      {said && <p class="note" role="status">{said}</p>}
+      {(give.error || takeBack.error) && <p class="error" role="alert">{give.error || takeBack.error}</p>}
+      {done && <Outcome done={done} busy={busy} undo={takeBack.run} today={today} />}
+      {undone && (
+        <div class="row outcome" role="status">
+          {undone.count > 0 && <p>{w.files.undone(undone.count)}</p>}
+          {undone.aside > 0 && <p>{w.files.aside(undone.aside, undone.folder)}</p>}
+          {undone.aside > 0 && <button type="button" class="small" onClick={() => today(bytes(undone.folder))}>{w.files.showThere}</button>}
+        </div>
+      )}
+    </>
+  );
+}
+
+interface OutcomeProps {
+  done: Done;
+  busy: boolean;
+  undo: (of: { paths: Bytes[]; snapshotId: string }) => void;
+  today: (folder: Bytes) => void;
+}
+
+function Outcome({ done: { restored, undo: back }, busy, undo: takeBack, today }: OutcomeProps) {
+  const files = Number(restored.files);
+  return (
+    <div class="row outcome" role="status">
+      <p>{restored.target ? w.files.restoredTo(files, restored.target) : w.files.restoredInPlace(files, Number(restored.replaced))}</p>
+      {restored.problems > 0n && <p class="error">{w.files.problems(Number(restored.problems))}</p>}
+      {restored.target && <button type="button" class="small" onClick={() => today(bytes(restored.target))}>{w.files.showThere}</button>}
+      {restored.kept.map((kept) => (
+        <button key={kept} type="button" class="small" onClick={() => today(bytes(kept))}>{w.files.showKept}</button>
+      ))}
+      {back && <button type="button" class="small" disabled={busy} onClick={() => takeBack(back)}>{w.files.undo}</button>}
+    </div>
+  );
+}

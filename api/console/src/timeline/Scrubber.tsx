@@ -1,0 +1,163 @@
+/** A line of time that is dragged along: where it stands, the files are those of then. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { clock, moment } from "../parts/time";
+import type { Snapshot } from "../protocol/cocoonbox/control/v1/capsule_pb";
+import { w } from "../words";
+import { bands, clusters, opening, saveAt, share, type Span, SPANS_MS, ticks } from "./layout";
+import type { Marks } from "./marks";
+
+interface Props {
+  marks: Marks;
+  saves: readonly Snapshot[];
+  /** The save that is looked at; nothing: today. */
+  at: Snapshot | undefined;
+  go: (to: Snapshot | undefined) => void;
+}
+
+type Zoom = keyof typeof SPANS_MS | "all";
+const ZOOMS: Zoom[] = ["hour", "day", "week", "month", "all"];
+/** Room behind now, so that what is newest is not cut off. */
+const AHEAD = 0.03;
+const LOOK_MS = 15_000;
+/** A time that is written nearer to an end would be cut. */
+const EDGE = 0.03;
+
+export function Scrubber({ marks, saves, at, go }: Props) {
+  const [lookedMs, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), LOOK_MS);
+    return () => clearInterval(timer);
+  }, []);
+  // What happened since the clock was looked at is not ahead of now.
+  const nowMs = Math.max(lookedMs, Number(saves.at(-1)?.startedMs ?? 0n), marks.marks.at(-1)?.atMs ?? 0);
+  const firstMs = Math.min(nowMs - 1, ...marks.marks.slice(0, 1).map((mark) => mark.atMs));
+  const [chosen, zoom] = useState<Zoom | undefined>();
+  const zoomed = chosen ?? opening(firstMs, nowMs);
+  const [back, setBack] = useState(0);
+  const lengthMs = zoomed === "all" ? Math.max(60_000, nowMs - firstMs) * (1 + AHEAD) : SPANS_MS[zoomed];
+  const end = nowMs + lengthMs * AHEAD - back * lengthMs;
+  const span: Span = { fromMs: end - lengthMs, toMs: end };
+  // What is looked at is in sight, however it was chosen.
+  useEffect(() => {
+    if (!at) setBack(0);
+    else if (zoomed !== "all") setBack(Math.max(0, Math.floor((nowMs - Number(at.startedMs)) / lengthMs)));
+  }, [at?.id, zoomed]);
+
+  const track = useRef<HTMLDivElement>(null);
+  const [dragged, setDragged] = useState<number | undefined>();
+  const time = (event: PointerEvent) => {
+    const { left, width } = track.current?.getBoundingClientRect() ?? { left: 0, width: 1 };
+    return span.fromMs + ((event.clientX - left) / width) * lengthMs;
+  };
+  const drop = (atMs: number) => {
+    // Beside the end is the end.
+    const isNow = atMs >= nowMs - lengthMs * 0.01;
+    go(isNow ? undefined : (saveAt(saves, atMs) ?? saves[0]));
+  };
+  const step = (by: number) => {
+    const here = at ? saves.findIndex((save) => save.id === at.id) : saves.length;
+    go(saves[Math.max(0, here + by)]);
+  };
+  const keys: Record<string, () => void> = {
+    ArrowLeft: () => step(-1),
+    ArrowDown: () => step(-1),
+    ArrowRight: () => step(1),
+    ArrowUp: () => step(1),
+    PageDown: () => step(-10),
+    PageUp: () => step(10),
+    Home: () => go(saves[0]),
+    End: () => go(undefined),
+  };
+  const hereMs = dragged ?? (at ? Number(at.startedMs) : nowMs);
+  const standsAt = Math.min(1, Math.max(0, share(hereMs, span)));
+  const said = at ? w.timeline.at(moment(Number(at.startedMs)), w.timeline.reasons(at.reason)) : w.timeline.now;
+  const percent = (part: number) => `${part * 100}%`;
+
+  return (
+    <div class="scrubber">
+      <div class="row">
+        <span class="said" role="status">{dragged === undefined ? said : moment(dragged)}</span>
+        <span class="grow" />
+        <div class="row zooms" role="group" aria-label={w.timeline.zoom}>
+          <button type="button" class="quiet" aria-label={w.timeline.earlier} disabled={zoomed === "all" || span.fromMs <= firstMs} onClick={() => setBack(back + 1)}>‹</button>
+          {ZOOMS.map((one) => (
+            <button key={one} type="button" class="quiet chip" aria-pressed={one === zoomed} onClick={() => zoom(one)}>
+              {w.timeline.zooms[one]}
+            </button>
+          ))}
+          <button type="button" class="quiet" aria-label={w.timeline.later} disabled={back === 0} onClick={() => setBack(back - 1)}>›</button>
+        </div>
+      </div>
+      <div
+        ref={track}
+        class="track"
+        role="slider"
+        tabIndex={0}
+        aria-label={w.timeline.label}
+        aria-valuemin={0}
+        aria-valuemax={saves.length}
+        aria-valuenow={at ? saves.findIndex((save) => save.id === at.id) : saves.length}
+        aria-valuetext={said}
+        aria-disabled={saves.length === 0}
+        onKeyDown={(event) => {
+          const act = keys[event.key];
+          if (!act || saves.length === 0) return;
+          event.preventDefault();
+          act();
+        }}
+        onPointerDown={(event) => {
+          if (saves.length === 0) return;
+          event.currentTarget.setPointerCapture(event.pointerId);
+          setDragged(time(event));
+        }}
+        onPointerMove={(event) => dragged !== undefined && setDragged(Math.min(nowMs, time(event)))}
+        onPointerUp={(event) => {
+          if (dragged === undefined) return;
+          setDragged(undefined);
+          drop(time(event));
+        }}
+        onPointerCancel={() => setDragged(undefined)}
+      >
+        {bands(marks.sleeps, { fromMs: span.fromMs, toMs: Math.min(span.toMs, nowMs) }).map(({ from, to }) => {
+          // Of the line, which goes on behind now.
+          const part = share(Math.min(span.toMs, nowMs), span);
+          return <i key={from} class="band" style={{ left: percent(from * part), width: percent((to - from) * part) }} />;
+        })}
+        <i class="line" style={{ width: percent(Math.min(1, share(nowMs, span))) }} />
+        {clusters(marks.marks, span).map(({ lane, at: place, marks: [first, ...rest] }) => (
+          <i
+            key={`${lane} ${place}`}
+            class={`mark ${lane} ${rest.length > 0 ? "many" : ""} is-${first?.what.replace(/ /g, "-")}`}
+            style={{ left: percent(place) }}
+            title={first && `${clock(first.atMs)} ${w.timeline.what[first.what]} ${first.text}${rest.length > 0 ? ` +${rest.length}` : ""}`}
+          />
+        ))}
+        {saves.filter((save) => within(Number(save.startedMs), span)).map((save) => (
+          <i
+            key={save.id}
+            class={`save ${save.id === at?.id ? "here" : ""}`}
+            style={{ left: percent(share(Number(save.startedMs), span)) }}
+            title={w.timeline.at(moment(Number(save.startedMs)), w.timeline.reasons(save.reason))}
+          />
+        ))}
+        <i class="cursor" style={{ left: percent(standsAt) }} />
+      </div>
+      <div class="ticks" aria-hidden="true">
+        {ticks(span).filter((tick) => within(tick, { fromMs: span.fromMs + lengthMs * EDGE, toMs: span.toMs - lengthMs * EDGE })).map((tick) => (
+          <time key={tick} style={{ left: percent(share(tick, span)) }}>{lengthMs > 2 * SPANS_MS.day ? day(tick) : clock(tick)}</time>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+
+function day(ms: number): string {
+  return DAY.format(ms);
+}
+
+function within(atMs: number, span: Span): boolean {
+  return atMs >= span.fromMs && atMs <= span.toMs;
+}

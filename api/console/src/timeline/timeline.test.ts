@@ -1,0 +1,54 @@
+import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { expect, test } from "vitest";
+import * as agent from "../protocol/cocoonbox/log/v1/agent_pb";
+import { type Event, EventSchema } from "../protocol/cocoonbox/log/v1/envelope_pb";
+import { bands, clusters, saveAt, share, ticks } from "./layout";
+import { type Mark, Marks } from "./marks";
+
+let seq = 0n;
+
+function told<D extends DescMessage>(kind: string, stream: string, atMs: number, schema?: D, init?: MessageInitShape<D>): Event {
+  seq += 1n;
+  const payload = schema ? toBinary(schema, create(schema, init)) : new Uint8Array();
+  return create(EventSchema, { kind, stream, seq, atMs: BigInt(atMs), payload, offsetKey: `${stream} ${seq}` });
+}
+
+test("both logs become marks, and a night's sleep a band", () => {
+  const marks = new Marks();
+  const events = [
+    told("box.created", "box/b", 10),
+    told("box.running", "box/b", 20),
+    told("agent.prompt_received", "agent/main", 30, agent.AgentPromptReceivedSchema, { text: "<b>hi</b>" }),
+    told("agent.output_streamed", "agent/main", 31),
+    told("box.hibernated", "box/b", 40),
+    told("box.running", "box/b", 60),
+    told("box.hibernated", "box/b", 80),
+  ];
+  for (const event of [...events, ...events]) marks.take(event);
+  expect(marks.marks.map((mark) => mark.what)).toEqual(["begun", "woke", "prompt", "slept", "woke", "slept"]);
+  expect(marks.marks[2]).toMatchObject({ lane: "agent", text: "<b>hi</b>", agentId: "main" });
+  expect(marks.sleeps).toEqual([{ fromMs: 40, toMs: 60 }, { fromMs: 80 }]);
+  expect(bands(marks.sleeps, { fromMs: 50, toMs: 90 })).toEqual([{ from: 0, to: 0.25 }, { from: 0.75, to: 1 }]);
+});
+
+test("marks that would stand on one another are one", () => {
+  const mark = (atMs: number): Mark => ({ id: String(atMs), atMs, lane: "agent", what: "prompt", text: "" });
+  const found = clusters([mark(0), mark(1), mark(500_000), mark(2_000_000)], { fromMs: 0, toMs: 1_000_000 });
+  expect(found.map((one) => one.marks.length)).toEqual([2, 1]);
+});
+
+test("a moment has the files of the save before it", () => {
+  const saves = [10n, 20n, 30n].map((startedMs) => ({ startedMs }));
+  expect([9, 10, 25, 99].map((at) => saveAt(saves, at)?.startedMs)).toEqual([undefined, 10n, 20n, 30n]);
+});
+
+test.each([3_600_000, 86_400_000, 7 * 86_400_000, 400 * 86_400_000])("a span of %i ms has few round times", (length) => {
+  const span = { fromMs: 1_700_000_123_456, toMs: 1_700_000_123_456 + length };
+  const found = ticks(span, -90);
+  expect(found.length).toBeGreaterThan(2);
+  expect(found.length).toBeLessThan(9);
+  for (const at of found) {
+    expect(share(at, span)).toBeGreaterThanOrEqual(0);
+    expect(share(at, span)).toBeLessThanOrEqual(1);
+  }
+});
