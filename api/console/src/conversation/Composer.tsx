@@ -1,14 +1,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { awake } from "../boxes/store";
 import { useAction } from "../parts/action";
+import { size } from "../parts/bytes";
 import { agents, inBox } from "../wire/clients";
 import { w } from "../words";
+import { admitted, isPicture, putIn } from "./attachments";
 import type { Prompt } from "./items";
-
-const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/** What the api takes: 8 pictures of 4 MiB. */
-const PICTURES_MAX = 8;
-const PICTURE_BYTES_MAX = 4 * 1024 * 1024;
 
 interface Props {
   boxId: string;
@@ -23,7 +20,9 @@ interface Props {
 export function Composer({ boxId, agentId, asleep, working, editing, stopEditing }: Props) {
   const key = `draft ${boxId} ${agentId}`;
   const [text, setText] = useState(() => sessionStorage.getItem(key) ?? "");
-  const [pictures, setPictures] = useState<File[]>([]);
+  const [files, setFiles] = useState<File[]>([]);
+  const [said, say] = useState("");
+  const [over, setOver] = useState(false);
   // The same message sent again after a broken answer is one message.
   const nonce = useRef(crypto.randomUUID());
   const field = useRef<HTMLTextAreaElement>(null);
@@ -40,34 +39,38 @@ export function Composer({ boxId, agentId, asleep, working, editing, stopEditing
     if (editing) {
       await agents.branch({ agentId, promptId: editing.id, prompt: text, clientNonce: nonce.current }, box);
     } else {
+      const rest = files.filter((file) => !isPicture(file));
       const images = await Promise.all(
-        pictures.map(async (file) => ({ data: new Uint8Array(await file.arrayBuffer()), mediaType: file.type })),
+        files.filter(isPicture).map(async (file) => ({ data: new Uint8Array(await file.arrayBuffer()), mediaType: file.type })),
       );
-      await agents.send({ agentId, prompt: text, clientNonce: nonce.current, steer, images }, box);
+      const attached = await putIn(boxId, rest, say).finally(() => say(""));
+      await agents.send({ agentId, prompt: text + attached, clientNonce: nonce.current, steer, images }, box);
     }
     nonce.current = crypto.randomUUID();
     setText("");
-    setPictures([]);
+    setFiles([]);
     stopEditing();
   });
   const cancel = useAction(() => agents.cancel({ agentId }, inBox(boxId)));
 
-  const add = (files: Iterable<File>) => {
-    const fitting = [...files].filter((file) => PICTURES.includes(file.type) && file.size <= PICTURE_BYTES_MAX);
-    setPictures((old) => [...old, ...fitting].slice(0, PICTURES_MAX));
-  };
-  const ready = text.trim() !== "" && !send.busy;
+  const add = (more: Iterable<File>) => setFiles((old) => admitted([...old, ...more]));
+  const ready = (text.trim() !== "" || files.length > 0) && !send.busy;
 
   return (
     <form
-      class="composer"
+      class={`composer ${over ? "over" : ""}`}
       onSubmit={(event) => {
         event.preventDefault();
         if (ready) void send.run(working && !editing);
       }}
-      onDragOver={(event) => event.preventDefault()}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
       onDrop={(event) => {
         event.preventDefault();
+        setOver(false);
         add(event.dataTransfer?.files ?? []);
       }}
     >
@@ -82,12 +85,13 @@ export function Composer({ boxId, agentId, asleep, working, editing, stopEditing
       {asleep && !send.busy && <p class="note">{w.conversation.asleep}</p>}
       {asleep && send.busy && <p class="note" role="status">{w.conversation.waking}</p>}
       {(send.error || cancel.error) && <p class="error" role="alert">{send.error || cancel.error}</p>}
-      {pictures.length > 0 && (
-        <ul class="pictures">
-          {pictures.map((file, at) => (
+      {said && <p class="note" role="status">{said}</p>}
+      {files.length > 0 && (
+        <ul class="attached">
+          {files.map((file, at) => (
             <li key={`${file.name}${at}`}>
-              {file.name}
-              <button type="button" class="quiet small" aria-label={`${w.boxes.remove} ${file.name}`} onClick={() => setPictures(pictures.filter((one) => one !== file))}>
+              <bdi>{file.name}</bdi> <span class="faint">{size(file.size)}</span>
+              <button type="button" class="quiet small" aria-label={`${w.boxes.remove} ${file.name}`} onClick={() => setFiles(files.filter((one) => one !== file))}>
                 ×
               </button>
             </li>
@@ -102,7 +106,13 @@ export function Composer({ boxId, agentId, asleep, working, editing, stopEditing
           aria-label={w.conversation.placeholder}
           placeholder={working ? w.conversation.steering : w.conversation.placeholder}
           onInput={(event) => setText(event.currentTarget.value)}
-          onPaste={(event) => add(event.clipboardData?.files ?? [])}
+          onPaste={(event) => {
+            const pasted = event.clipboardData?.files;
+            // Text that is copied as a picture too stays text.
+            if (!pasted?.length || event.clipboardData?.types.includes("text/plain")) return;
+            event.preventDefault();
+            add(pasted);
+          }}
           onKeyDown={(event) => {
             if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
             event.preventDefault();
@@ -115,7 +125,6 @@ export function Composer({ boxId, agentId, asleep, working, editing, stopEditing
             class="hidden"
             type="file"
             multiple
-            accept={PICTURES.join(",")}
             aria-label={w.conversation.attach}
             onChange={(event) => add(event.currentTarget.files ?? [])}
           />

@@ -4,6 +4,7 @@ import { Markdown } from "../parts/Markdown";
 import { clock } from "../parts/time";
 import { useAction } from "../parts/action";
 import { AgentTurnEnded_Outcome as Ending } from "../protocol/cocoonbox/log/v1/agent_pb";
+import { address } from "../route";
 import { agents, inBox } from "../wire/clients";
 import { endings, failures, w } from "../words";
 import type { Item, Note, Prompt } from "./items";
@@ -67,9 +68,14 @@ function PromptView({ prompt, boxId, agentId, edit }: { prompt: Prompt } & Omit<
           </>
         )}
         {prompt.state === "taken" && !prompt.erased && !prompt.steer && (
-          <button type="button" class="quiet small" onClick={() => edit(prompt)}>
-            {w.conversation.edit}
-          </button>
+          <>
+            <button type="button" class="quiet small" onClick={() => edit(prompt)}>
+              {w.conversation.edit}
+            </button>
+            <a href={address({ page: "box", boxId, tab: "replay", rest: `${encodeURIComponent(agentId)}/${prompt.key}` })}>
+              {w.replay.open}
+            </a>
+          </>
         )}
       </footer>
       {withdraw.error && <p class="error" role="alert">{withdraw.error}</p>}

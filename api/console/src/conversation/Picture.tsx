@@ -1,10 +1,9 @@
 /** A picture of a conversation: its bytes are in the box's log, and are asked for when it is shown. */
 
 import { useEffect, useState } from "preact/hooks";
-import { Agents } from "../protocol/cocoonbox/agent/v1/agents_pb";
 import type { Image } from "../protocol/cocoonbox/log/v1/agent_pb";
-import { open } from "../wire/call";
 import { words } from "../wire/failure";
+import { readBlob } from "./blob";
 
 export function Picture({ image, boxId }: { image: Image; boxId: string }) {
   const [url, setUrl] = useState("");
@@ -13,15 +12,11 @@ export function Picture({ image, boxId }: { image: Image; boxId: string }) {
     const stop = new AbortController();
     let made = "";
     const load = async () => {
-      const parts: BlobPart[] = [];
-      for await (const part of open(Agents.method.readBlob, boxId, { name: image.blob }, stop.signal)) {
-        parts.push(part.data as Uint8Array<ArrayBuffer>);
-      }
-      if (stop.signal.aborted) return;
-      made = URL.createObjectURL(new Blob(parts, { type: image.mediaType }));
+      const blob = await readBlob(boxId, image.blob, image.mediaType, stop.signal);
+      made = URL.createObjectURL(blob);
       setUrl(made);
     };
-    load().catch((failure: unknown) => setError(words(failure)));
+    load().catch((failure: unknown) => !stop.signal.aborted && setError(words(failure)));
     return () => {
       stop.abort();
       URL.revokeObjectURL(made);

@@ -11,7 +11,7 @@ let seqs: Record<string, bigint> = {};
 function told<D extends DescMessage>(kind: string, schema: D, init: MessageInitShape<D>, stream = "agent/main"): Event {
   seqs[stream] = (seqs[stream] ?? 0n) + 1n;
   const payload = toBinary(schema, create(schema, init));
-  return create(EventSchema, { kind, stream, seq: seqs[stream], payload, eventId: `${stream} ${seqs[stream]}` });
+  return create(EventSchema, { kind, stream, seq: seqs[stream], payload, eventId: `${stream} ${seqs[stream]}`, offsetKey: `${stream} ${seqs[stream]}` });
 }
 
 const prompt = (promptId: string, text: string) =>
@@ -96,4 +96,34 @@ test("what was erased is said, and what is unknown is passed over", () => {
   const erased = create(EventSchema, { kind: "agent.prompt_received", stream: "agent/main", seq: 1n, erased: true });
   const later = create(EventSchema, { kind: "agent.of_a_later_build", stream: "agent/main", seq: 2n });
   expect(fold([erased, later]).items).toMatchObject([{ type: "prompt", erased: true }]);
+});
+
+test("a moment is found by the key of any event that it is of, in whichever branch", () => {
+  const conversation = fold([prompt("p1", "one"), prompt("p2", "two"), started("p2"), chunk("answer to two"), replied("answer!")]);
+  expect(conversation.place("agent/main 2")).toEqual({ id: "p2", branch: "" });
+  expect(conversation.place("agent/main 5")).toEqual(conversation.place("agent/main 4"));
+  expect(conversation.place("agent/main 9")).toBeUndefined();
+  conversation.take(told("agent.branched", agent.AgentBranchedSchema, { branchId: "b", beforePromptId: "p2" }));
+  expect(conversation.place("agent/main 2")).toEqual({ id: "p2", branch: "" });
+  expect(conversation.place("agent/main 1")).toEqual({ id: "p1", branch: "b" });
+});
+
+test("a conversation that is begun within a turn shows what comes from there on", () => {
+  const events = [
+    prompt("p", "hi"),
+    started("p"),
+    replied("first", "x"),
+    told("agent.tool_called", agent.AgentToolCalledSchema, { toolCallId: "x", name: "shell", argsJson: "{}" }),
+    told("agent.model_called", agent.AgentModelCalledSchema, { turnId: "t", callId: "d" }),
+    told("agent.tool_finished", agent.AgentToolFinishedSchema, { toolCallId: "gone", outcome: Outcome.OK }),
+  ];
+  const conversation = fold(events.slice(3));
+  expect(conversation.turn).toBe("t");
+  expect(conversation.items).toMatchObject([{ type: "tool", id: "x" }]);
+});
+
+test("ten thousand items are folded soon", () => {
+  const events: Event[] = [];
+  for (let n = 0; n < 2_500; n += 1) events.push(prompt(`p${n}`, "x"), started(`p${n}`), chunk("a", `c${n}`), prompt(`q${n}`, "y"));
+  expect(fold(events).items).toHaveLength(7_500);
 });

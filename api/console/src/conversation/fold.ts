@@ -21,6 +21,13 @@ export class Conversation {
   /** Tool calls by the stream of the command that runs for them. */
   readonly #execs = new Map<string, string>();
   readonly #decoders = new Map<string, TextDecoder>();
+  /** Each item as it is now, whichever branches it is in. */
+  readonly #items = new Map<string, Item>();
+  /** Of which more comes. */
+  readonly #partial = new Set<string>();
+  /** Items by the keys of the events that made or changed them. */
+  readonly #places = new Map<string, string>();
+  #key = "";
   todo: Todo = [];
   /** The turn under way. */
   turn: string | undefined;
@@ -41,14 +48,24 @@ export class Conversation {
     return [...this.#branches.keys()];
   }
 
+  /** The item that an event made or changed, and a branch that it is in. */
+  place(key: string): { id: string; branch: string } | undefined {
+    const id = this.#places.get(key);
+    if (id === undefined) return undefined;
+    const has = (branch: string) => this.#branches.get(branch)?.some((item) => item.id === id) ?? false;
+    const branch = has(this.#branch) ? this.#branch : this.branches.find(has);
+    return branch === undefined ? undefined : { id, branch };
+  }
+
   /** Says whether the event changed what is shown. */
   take(event: Event): boolean {
     const seen = this.#seen.get(event.stream) ?? 0;
     if (Number(event.seq) <= seen) return false;
     this.#seen.set(event.stream, Number(event.seq));
+    this.#key = event.offsetKey;
     const atMs = Number(event.atMs);
     if (event.erased && event.kind === "agent.prompt_received" && event.stream === this.#stream) {
-      this.#add({ type: "prompt", id: event.eventId, atMs, text: "", steer: false, images: [], state: "taken", erased: true });
+      this.#add({ type: "prompt", key: event.offsetKey, id: event.eventId, atMs, text: "", steer: false, images: [], state: "taken", erased: true });
       return true;
     }
     const told = decode(event);
@@ -61,7 +78,7 @@ export class Conversation {
     switch (told.kind) {
       case "agent.prompt_received": {
         const { promptId, text, steer, images } = told.payload;
-        this.#add({ type: "prompt", id: promptId, atMs, text, steer, images, state: "waiting", erased: false });
+        this.#add({ type: "prompt", key: this.#key, id: promptId, atMs, text, steer, images, state: "waiting", erased: false });
         return true;
       }
       case "agent.prompt_withdrawn":
@@ -72,6 +89,7 @@ export class Conversation {
         for (const id of told.payload.promptIds) this.#prompt(id, "taken");
         return true;
       case "agent.model_called":
+        this.turn = told.payload.turnId;
         for (const id of told.payload.promptIds) this.#prompt(id, "taken");
         return true;
       case "agent.output_streamed":
@@ -129,7 +147,7 @@ export class Conversation {
       }
       case "agent.question_answered": {
         const { questionId, answer } = told.payload;
-        const asked = this.items.find((item) => item.id === questionId);
+        const asked = this.#items.get(questionId);
         if (asked?.type === "question") this.#change(asked, { answer });
         return true;
       }
@@ -187,10 +205,9 @@ export class Conversation {
 
   /** What was streamed of a call is replaced by the whole, or stays as far as it came. */
   #cut(callId: string): void {
-    for (const item of this.items) {
-      if ((item.type === "reply" || item.type === "thinking") && item.partial && item.id.startsWith(`${callId}/`)) {
-        this.#change(item, { partial: false });
-      }
+    for (const id of this.#partial) {
+      const words = id.startsWith(`${callId}/`) && this.#find(id);
+      if (words) this.#change(words, { partial: false });
     }
   }
 
@@ -201,7 +218,7 @@ export class Conversation {
   }
 
   #find(id: string): Words | undefined {
-    const item = this.items.findLast((one) => one.id === id);
+    const item = this.#items.get(id);
     return item?.type === "reply" || item?.type === "thinking" ? item : undefined;
   }
 
@@ -236,7 +253,7 @@ export class Conversation {
   }
 
   #prompt(id: string, state: Prompt["state"]): void {
-    const prompt = this.items.find((item) => item.id === id);
+    const prompt = this.#items.get(id);
     if (prompt?.type === "prompt") this.#change(prompt, { state });
   }
 
@@ -247,6 +264,15 @@ export class Conversation {
 
   #add(item: Item): void {
     this.#branches.get(this.#branch)?.push(item);
+    this.#keep(item);
+  }
+
+  #keep(item: Item): void {
+    this.#items.set(item.id, item);
+    if (this.#key) this.#places.set(this.#key, item.id);
+    const partial = (item.type === "reply" || item.type === "thinking") && item.partial;
+    if (partial) this.#partial.add(item.id);
+    else this.#partial.delete(item.id);
   }
 
   /** An item that changed is another object, so that what did not change need not be drawn again. */
@@ -256,6 +282,7 @@ export class Conversation {
       const at = items.lastIndexOf(item);
       if (at >= 0) items[at] = changed;
     }
+    this.#keep(changed);
     if (item.type === "tool") this.#tools.set(item.id, changed as Tool);
   }
 }

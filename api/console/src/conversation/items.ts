@@ -17,6 +17,8 @@ interface Common {
 
 export interface Prompt extends Common {
   type: "prompt";
+  /** Of the event that it came by. */
+  key: string;
   text: string;
   steer: boolean;
   images: Image[];

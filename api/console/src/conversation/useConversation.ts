@@ -1,7 +1,10 @@
 /** A conversation as it goes on: its events, folded. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { TranscriptItem_Kind as Kind } from "../protocol/cocoonbox/agent/v1/agents_pb";
 import { Session } from "../protocol/cocoonbox/agent/v1/session_pb";
+import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
+import { agents, inBox } from "../wire/clients";
 import { follow, type Link } from "../wire/follow";
 import { words } from "../wire/failure";
 import { Conversation } from "./fold";
@@ -12,12 +15,27 @@ export interface Live {
   children: Map<string, Conversation>;
   link: Link;
   error: string;
+  /** All of it is here, not only its end. */
+  whole: boolean;
+  /** What has come is not in the middle of what is long past: whether a turn is under way is known. */
+  settled: boolean;
 }
+
+/** Without an event for so long, the past is told. */
+const SETTLED_MS = 100;
+/** Items that are enough to begin with. */
+const END = 150;
+/** Fewer would be seen to be few. */
+const ENOUGH = 40;
 
 function begin(agentId: string): Live {
-  return { main: new Conversation(agentId), children: new Map(), link: "live", error: "" };
+  return { main: new Conversation(agentId), children: new Map(), link: "live", error: "", whole: false, settled: false };
 }
 
+/**
+ * A long conversation is shown from its end on, from where a turn had ended, so that nothing of what follows is of
+ * something before. The whole is folded beside it, and takes its place when it is as far.
+ */
 export function useConversation(boxId: string, agentId: string): Live {
   const live = useRef<Live>(begin(agentId));
   const [, draw] = useState(0);
@@ -35,37 +53,118 @@ export function useConversation(boxId: string, agentId: string): Live {
       });
     };
     redraw();
-    void follow({
-      method: Session.method.events,
-      boxId,
-      from: (fromOffset) => ({ fromOffset, streams: [`agent/${agentId}`, "exec/tool-"] }),
-      key: (message) => message.offsetKey,
-      take: ({ item }) => {
-        if (item.case !== "event") return;
-        const event = item.value;
-        const id = event.stream.startsWith("agent/") ? event.stream.slice("agent/".length) : agentId;
-        let to = live.current.main;
-        if (id !== agentId) {
-          // `agent/main` is also how the streams of `agent/mainly` begin.
-          if (!id.startsWith(`${agentId}.`)) return;
-          to = live.current.children.get(id) ?? new Conversation(id);
-          live.current.children.set(id, to);
-        }
-        if (to.take(event)) redraw();
-      },
-      reset: () => {
-        live.current = begin(agentId);
+    let quiet = 0;
+    const heard = () => {
+      if (live.current.settled) return;
+      clearTimeout(quiet);
+      quiet = window.setTimeout(() => {
+        live.current.settled = true;
         redraw();
-      },
-      link: (link, error) => {
-        if (live.current.link === link) return;
-        live.current.link = link;
-        live.current.error = error ? words(error) : "";
+      }, SETTLED_MS);
+    };
+    heard();
+    const run = async () => {
+      const from = await nearEnd(boxId, agentId);
+      if (stop.signal.aborted) return;
+      if (!from) {
+        live.current.whole = true;
+        const moved = () => {
+          heard();
+          redraw();
+        };
+        listen(boxId, agentId, live.current, "", moved, () => true, stop.signal);
+        return;
+      }
+      const end = new AbortController();
+      stop.signal.addEventListener("abort", () => end.abort());
+      let endAt = from;
+      listen(boxId, agentId, live.current, from, (key) => {
+        endAt = key || endAt;
+        heard();
         redraw();
-      },
-      signal: stop.signal,
-    });
-    return () => stop.abort();
+      }, () => true, end.signal);
+      const whole: Live = { ...begin(agentId), whole: true };
+      const caughtUp = (key: string) => {
+        if (live.current === whole) return redraw();
+        if (!key || !isAsFar(key, endAt)) return;
+        end.abort();
+        whole.settled = live.current.settled;
+        live.current = whole;
+        heard();
+        redraw();
+      };
+      listen(boxId, agentId, whole, "", caughtUp, () => live.current === whole, stop.signal);
+    };
+    void run();
+    return () => {
+      clearTimeout(quiet);
+      stop.abort();
+    };
   }, [boxId, agentId]);
   return live.current;
+}
+
+/** Where to begin so that some of the last items come; empty if that is the beginning. */
+async function nearEnd(boxId: string, agentId: string): Promise<string> {
+  try {
+    const page = await agents.transcript({ agentId, newestFirst: true, pageSize: END }, inBox(boxId));
+    if (!page.nextPageToken) return "";
+    // In a long turn it is behind a reply: what of its calls had begun before comes with the whole.
+    const enough = page.items.slice(ENOUGH);
+    const behind = (kind: Kind) => enough.findLast((item) => item.kind === kind)?.offsetKey;
+    return behind(Kind.TURN_ENDED) ?? behind(Kind.REPLY) ?? behind(Kind.TOOL_RESULT) ?? "";
+  } catch {
+    // What is wrong is said by who follows the events.
+    return "";
+  }
+}
+
+/** Of keys of one log: `<log>.<pos>.<chain>`. In another log it is the newer history that counts. */
+function isAsFar(key: string, as: string): boolean {
+  const [log, pos = ""] = key.split(".");
+  const [asLog, asPos = ""] = as.split(".");
+  return log !== asLog || pos >= asPos;
+}
+
+function listen(
+  boxId: string,
+  agentId: string,
+  to: Live,
+  start: string,
+  moved: (key: string) => void,
+  speaks: () => boolean,
+  signal: AbortSignal,
+): void {
+  const take = (event: Event) => {
+    const id = event.stream.startsWith("agent/") ? event.stream.slice("agent/".length) : agentId;
+    if (id === agentId) return to.main.take(event);
+    // `agent/main` is also how the streams of `agent/mainly` begin.
+    if (!id.startsWith(`${agentId}.`)) return false;
+    const child = to.children.get(id) ?? new Conversation(id);
+    to.children.set(id, child);
+    return child.take(event);
+  };
+  void follow({
+    method: Session.method.events,
+    boxId,
+    start,
+    from: (fromOffset) => ({ fromOffset, streams: [`agent/${agentId}`, "exec/tool-"] }),
+    key: (message) => message.offsetKey,
+    take: ({ item, offsetKey }) => {
+      if (item.case === "event") take(item.value);
+      moved(offsetKey);
+    },
+    reset: () => {
+      to.main = new Conversation(agentId);
+      to.children = new Map();
+      moved("");
+    },
+    link: (link, error) => {
+      if (to.link === link) return;
+      to.link = link;
+      to.error = error ? words(error) : "";
+      if (speaks()) moved("");
+    },
+    signal,
+  });
 }

@@ -1,0 +1,11 @@
+/** Bytes that are in the box's log: pictures, and outputs that were too long to be told. */
+
+import { Agents } from "../protocol/cocoonbox/agent/v1/agents_pb";
+import { open } from "../wire/call";
+
+export async function readBlob(boxId: string, name: string, type: string, signal: AbortSignal): Promise<Blob> {
+  const parts: Uint8Array<ArrayBuffer>[] = [];
+  for await (const part of open(Agents.method.readBlob, boxId, { name }, signal)) parts.push(part.data as Uint8Array<ArrayBuffer>);
+  signal.throwIfAborted();
+  return new Blob(parts, { type });
+}
