@@ -4,6 +4,7 @@ import { Flavor, State } from "../protocol/cocoonbox/control/v1/boxes_pb";
 import { address, go, route } from "../route";
 import { states, w } from "../words";
 import { boxes, ensure, link } from "./store";
+import { isUnread } from "./unread";
 
 export function BoxList() {
   const [making, setMaking] = useState(false);
@@ -17,12 +18,14 @@ export function BoxList() {
         {boxes.value?.map((box) => {
           const isHere = here.page === "box" && here.boxId === box.id;
           const tab = here.page === "box" ? here.tab : "conversation";
+          const waits = box.agentsWaiting > 0;
           return (
             <li key={box.id}>
               <a href={address({ page: "box", boxId: box.id, tab })} aria-current={isHere ? "page" : undefined}>
                 <span class={`dot ${State[box.state]?.toLowerCase()}`} aria-hidden="true" />
-                <span class="name">{box.name}</span>
-                <span class="state">{states[box.state]}</span>
+                <span class={`name ${isUnread(box) ? "unread" : ""}`}>{box.name}</span>
+                {isUnread(box) && !waits && <span class="unread-dot" role="img" aria-label={w.boxes.unread} />}
+                {waits ? <span class="badge">{w.boxes.waits}</span> : <span class="state">{states[box.state]}</span>}
               </a>
             </li>
           );

@@ -4,7 +4,7 @@ import { HistoryView } from "../history/HistoryView";
 import { useAction } from "../parts/action";
 import { lazy } from "../parts/lazy";
 import { type Box, Desktop_State as DesktopState, State } from "../protocol/cocoonbox/control/v1/boxes_pb";
-import { address, go, type Tab } from "../route";
+import { address, go, type Tab, TABS } from "../route";
 import { states, w } from "../words";
 import { OperationLine } from "./OperationLine";
 import { boxes, remove, sleep, wake } from "./store";
@@ -12,8 +12,8 @@ import { boxes, remove, sleep, wake } from "./store";
 // Large, and not needed to talk.
 const ScreenView = lazy(() => import("../screen/ScreenView"));
 const TerminalView = lazy(() => import("../terminal/TerminalView"));
-
-const TABS: Tab[] = ["conversation", "screen", "terminal", "history"];
+const ReplayView = lazy(() => import("../replay/ReplayView"));
+const FilesView = lazy(() => import("../files/FilesView"));
 
 export function BoxPage({ boxId, tab }: { boxId: string; tab: Tab }) {
   const box = boxes.value?.find((one) => one.id === boxId);
@@ -33,6 +33,8 @@ export function BoxPage({ boxId, tab }: { boxId: string; tab: Tab }) {
         {tab === "conversation" && <ConversationView key={box.id} box={box} />}
         {tab === "screen" && <ScreenView key={box.id} box={box} />}
         {tab === "terminal" && <TerminalView key={box.id} box={box} />}
+        {tab === "files" && <FilesView key={box.id} box={box} />}
+        {tab === "replay" && <ReplayView key={box.id} box={box} />}
         {tab === "history" && <HistoryView key={box.id} box={box} />}
       </div>
     </>

@@ -2,8 +2,10 @@
 
 import { signal } from "@preact/signals";
 import { type Box, Boxes, Flavor, State } from "../protocol/cocoonbox/control/v1/boxes_pb";
+import { notify } from "../parts/notify";
 import { boxes as calls } from "../wire/clients";
 import { follow, type Link } from "../wire/follow";
+import { w } from "../words";
 
 export const boxes = signal<Box[] | undefined>(undefined);
 export const link = signal<Link>("live");
@@ -16,6 +18,11 @@ export function watch(signal: AbortSignal): Promise<void> {
     from: () => ({}),
     key: () => "",
     take: (message) => {
+      const before = new Map(boxes.value?.map((box) => [box.id, box.agentsWaiting]));
+      for (const box of message.boxes) {
+        // Of what waited before the page was opened the list says it.
+        if (before.has(box.id) && box.agentsWaiting > (before.get(box.id) ?? 0)) notify(w.needsYou(box.name), box.id);
+      }
       boxes.value = [...message.boxes].sort((a, b) => a.name.localeCompare(b.name));
     },
     reset: () => {},

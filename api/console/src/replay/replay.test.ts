@@ -1,0 +1,91 @@
+// @vitest-environment jsdom
+import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { expect, test } from "vitest";
+import type { Item } from "../conversation/items";
+import * as agent from "../protocol/cocoonbox/log/v1/agent_pb";
+import { type Event, EventSchema } from "../protocol/cocoonbox/log/v1/envelope_pb";
+import { offset, page } from "./export";
+import { redact } from "./redact";
+import { reached, schedule, Turns } from "./turns";
+
+let seq = 0n;
+function told<D extends DescMessage>(kind: string, atMs: number, schema: D, init: MessageInitShape<D>, stream = "agent/main"): Event {
+  seq += 1n;
+  return create(EventSchema, { kind, stream, seq, atMs: BigInt(atMs), offsetKey: `k${seq}`, payload: toBinary(schema, create(schema, init)) });
+}
+
+test("events are cut into turns, each with its prompts and what its commands printed", () => {
+  const turns = new Turns("main");
+  for (const event of [
+    told("agent.prompt_received", 10, agent.AgentPromptReceivedSchema, { promptId: "p", text: "one" }),
+    told("agent.turn_started", 20, agent.AgentTurnStartedSchema, { turnId: "t1", promptIds: ["p"] }),
+    told("exec.output_streamed", 30, agent.ExecOutputStreamedSchema, {}, "exec/tool-x"),
+    told("agent.prompt_received", 35, agent.AgentPromptReceivedSchema, { promptId: "q", text: "steer", steer: true }),
+    told("agent.turn_ended", 40, agent.AgentTurnEndedSchema, { turnId: "t1" }),
+    told("exec.output_streamed", 50, agent.ExecOutputStreamedSchema, {}, "exec/tool-x"),
+    told("agent.turn_started", 60, agent.AgentTurnStartedSchema, { turnId: "t2" }),
+    told("agent.prompt_received", 61, agent.AgentPromptReceivedSchema, {}, "agent/other"),
+  ]) turns.take(event);
+  expect(turns.turns.map((turn) => [turn.id, turn.prompt, turn.events.length, turn.fromMs, turn.toMs, turn.ended])).toEqual([
+    ["t1", "one", 5, 10, 40, true],
+    ["t2", "", 1, 60, 60, false],
+  ]);
+});
+
+test("long pauses are short when they are played", () => {
+  const times = schedule([0, 100, 90_100, 90_000, 90_400].map((atMs) => ({ atMs: BigInt(atMs) })));
+  expect(times).toEqual([0, 100, 2_100, 2_100, 2_500]);
+  expect([-1, 0, 99, 2_100, 9_999].map((at) => reached(times, at))).toEqual([0, 1, 1, 4, 5]);
+});
+
+test.each([
+  // Put together here, so that nobody takes it for one.
+  `sk-ant-${"a1b2c3d4".repeat(4)}`,
+  `ghp_${"a1b2c3d4".repeat(4)}`,
+  `AKIA${"ABCD".repeat(4)}`,
+  "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.sig",
+  "me@company.example",
+  "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+  "hunter2hunter2",
+])("%j does not leave", (secret) => {
+  const words = ["hunter2hunter2"];
+  for (const text of [secret, `x ${secret} y`, `"${secret}"`]) expect(redact(text, words)).not.toContain(secret);
+});
+
+test.each([
+  ['{"password": "correct horse"}', "correct"],
+  ["export API_KEY=abcdef", "abcdef"],
+  ["https://me:pass1word@host/x", "pass1word"],
+  ["Authorization: Bearer abcdefghijkl", "abcdefghijkl"],
+  ['{\\"token\\": \\"abcdef\\"}', "abcdef"],
+])("of %j the secret does not leave", (text, secret) => {
+  expect(redact(text)).not.toContain(secret);
+});
+
+test("a secret that is said again without its name is one as well", () => {
+  const items: Item[] = [
+    { type: "reply", id: "a", atMs: 0, text: "password: hunter22", partial: false },
+    { type: "reply", id: "b", atMs: 0, text: "So it is HUNTER22.", partial: false },
+  ];
+  expect(page("t", items, 0, { outputs: true, pictures: false, words: [] }, new Map())).not.toMatch(/hunter22/i);
+});
+
+test("what is no secret stays", () => {
+  const text = "The token was wrong. Run `ls -la`, task sk-1, and see https://host.example/a:b";
+  expect(redact(text)).toBe(text);
+});
+
+test("an exported page has no script of whoever was heard in it", () => {
+  const hostile = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'";
+  const items: Item[] = [
+    { type: "prompt", key: "k", id: "p", atMs: 0, text: hostile, steer: false, images: [], state: "taken", erased: false },
+    { type: "reply", id: "r", atMs: 65_000, text: hostile, partial: false },
+    { type: "tool", id: "t", atMs: 70_000, name: hostile, args: JSON.stringify({ command: hostile }), risk: 0, state: "finished", content: hostile, output: "", images: [], blob: "" },
+  ];
+  const html = page(hostile, items, 0, { outputs: true, pictures: true, words: [] }, new Map());
+  const parsed = new DOMParser().parseFromString(html, "text/html");
+  expect(parsed.querySelector("script, img, [onerror]")).toBeNull();
+  expect(parsed.querySelectorAll("article")).toHaveLength(3);
+  expect(html).toContain("default-src 'none'");
+  expect(offset(3_725_000)).toBe("1:02:05");
+});

@@ -1,0 +1,100 @@
+/** The turns of a conversation, each with the events that it is made of: what a replay plays. */
+
+import { decode } from "../conversation/payload";
+import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
+
+export interface Turn {
+  id: string;
+  /** What it answers. */
+  prompt: string;
+  /** Keys of its events, to be found by one of them. */
+  keys: Set<string>;
+  events: Event[];
+  fromMs: number;
+  toMs: number;
+  ended: boolean;
+}
+
+/** Of one turn; what is longer is played as far as that. */
+const EVENTS_MAX = 50_000;
+
+/** Cuts the events of one agent, and of the commands that run for it, into turns. */
+export class Turns {
+  readonly turns: Turn[] = [];
+  readonly #stream: string;
+  #waiting: Event[] = [];
+
+  constructor(agentId: string) {
+    this.#stream = `agent/${agentId}`;
+  }
+
+  take(event: Event): void {
+    const own = event.stream === this.#stream;
+    if (!own && !event.stream.startsWith("exec/")) return;
+    const open = this.turns.at(-1);
+    const last = open && !open.ended ? open : undefined;
+    if (own && event.kind === "agent.prompt_received" && !last) {
+      this.#waiting.push(event);
+      return;
+    }
+    if (own && event.kind === "agent.turn_started") {
+      const told = decode(event);
+      const first = this.#waiting[0] ?? event;
+      this.turns.push({
+        id: told?.kind === "agent.turn_started" ? told.payload.turnId : event.eventId,
+        prompt: this.#waiting.map(text).filter(Boolean).join("\n"),
+        keys: new Set(),
+        events: [],
+        fromMs: Number(first.atMs),
+        toMs: Number(event.atMs),
+        ended: false,
+      });
+      for (const one of [...this.#waiting, event]) this.#add(one);
+      this.#waiting = [];
+      return;
+    }
+    // What a command prints after the turn belongs to it no more.
+    if (!last) return;
+    this.#add(event);
+    if (own && event.kind === "agent.turn_ended") last.ended = true;
+  }
+
+  #add(event: Event): void {
+    const turn = this.turns.at(-1);
+    if (!turn || turn.events.length >= EVENTS_MAX) return;
+    turn.events.push(event);
+    turn.keys.add(event.offsetKey);
+    turn.toMs = Math.max(turn.toMs, Number(event.atMs));
+  }
+}
+
+function text(event: Event): string {
+  const told = decode(event);
+  return told?.kind === "agent.prompt_received" ? told.payload.text : "";
+}
+
+/** Nobody watches a person think: a pause is no longer than that when it is played. */
+const PAUSE_MAX_MS = 2_000;
+
+/** When each event comes when it is played, in milliseconds from the beginning. */
+export function schedule(events: readonly Pick<Event, "atMs">[]): number[] {
+  let at = 0;
+  let before: number | undefined;
+  return events.map((event) => {
+    const now = Number(event.atMs);
+    if (before !== undefined) at += Math.min(PAUSE_MAX_MS, Math.max(0, now - before));
+    before = now;
+    return at;
+  });
+}
+
+/** How many events have come by then. */
+export function reached(times: readonly number[], atMs: number): number {
+  let [low, high] = [0, times.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((times[middle] ?? 0) <= atMs) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
