@@ -5,8 +5,9 @@ use crate::{
     error::{Damage, Error},
     generation::{self, Generation},
     id::{ObjectId, SnapshotId},
-    index::Index,
+    index::{self, Index},
     key::{Keys, Kind, UserKey},
+    pack,
     seal::{self, Sealed},
     snapshot::{self, Snapshot},
     store::{self, Created, Store},
@@ -88,6 +89,20 @@ impl Capsule {
     pub fn index(&self, kind: Kind, generation: &Generation) -> Result<Index, Error> {
         let given_up = generation.packs();
         Index::load(self.store(), &self.keys, kind, &given_up)
+    }
+
+    /// How much the store holds of it: how many objects, and their bytes.
+    pub fn usage(&self) -> Result<(u64, u64), Error> {
+        let (mut objects, mut bytes) = (1, self.store.stat(FORMAT)?.bytes);
+        let folders = [Kind::Data, Kind::Tree].map(pack::folder);
+        let others = [index::FOLDER, snapshot::FOLDER, generation::FOLDER];
+        for folder in folders.into_iter().chain(others) {
+            for stored in self.store.list(folder)? {
+                objects += 1;
+                bytes += stored.bytes;
+            }
+        }
+        Ok((objects, bytes))
     }
 
     /// Ids of all snapshots, oldest first, without opening them.

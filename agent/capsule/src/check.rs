@@ -4,7 +4,10 @@
 mod data;
 mod files;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use crate::{
     capsule::Capsule,
@@ -23,6 +26,8 @@ pub struct Options<'o> {
     pub reads_data: bool,
     /// Of the packs only those whose turn it is: the first number of so many.
     pub slice: Option<(u8, u8)>,
+    /// Set by somebody to have it end with [`Error::Cancelled`].
+    pub cancelled: Option<&'o AtomicBool>,
     /// Told the object that is looked at, how many were and how many there are.
     pub progress: &'o mut dyn FnMut(&str, u64, u64),
 }
@@ -106,6 +111,10 @@ pub fn check(capsule: &Capsule, options: Options<'_>) -> Result<Checked, Error> 
     for (at, directory) in packs.iter().enumerate() {
         let object = directory.object();
         (options.progress)(&object, at as u64, total);
+        let is_cancelled = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        if options.cancelled.is_some_and(is_cancelled) {
+            return Err(Error::Cancelled);
+        }
         checked.packs += 1;
         let is_its_turn = options
             .slice

@@ -59,6 +59,8 @@ pub enum Error {
     },
     #[error("it was cancelled")]
     Cancelled,
+    #[error("more would be stored than may be")]
+    NoRoom,
     #[error("there is no room for what is restored")]
     TargetFull,
     #[error("a worker of this operation ended early")]

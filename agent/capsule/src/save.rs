@@ -1,5 +1,6 @@
 //! Saving folders: reads what changed, keeps what is new, and ends with one record.
 
+mod adopt;
 mod commit;
 mod exclude;
 mod file;
@@ -65,6 +66,8 @@ pub struct Options<'o> {
     pub only_if_changed: bool,
     /// Read everything that was stored back, and compare it, before the record is written.
     pub reads_back: bool,
+    /// Fails with [`Error::NoRoom`] when more than this would be stored.
+    pub bytes_max: Option<u64>,
     /// Set by somebody to have it end with [`Error::Cancelled`].
     pub cancelled: Option<&'o AtomicBool>,
     /// Told now and then how far it is.
@@ -108,6 +111,7 @@ impl<'o> Options<'o> {
             is_full: false,
             only_if_changed: false,
             reads_back: false,
+            bytes_max: None,
             cancelled: None,
             progress,
         }
@@ -125,7 +129,10 @@ pub fn save(capsule: &Capsule, options: Options<'_>) -> Result<Saved, Error> {
     roots.dedup();
 
     let mark = commit::Mark::set(capsule, id)?;
-    let reader = Reader::new(capsule)?;
+    let mut reader = Reader::new(capsule)?;
+    if adopt::adopt(&reader, mark.name())? {
+        reader = Reader::new(capsule)?;
+    }
     let found = if options.is_full {
         None
     } else {
@@ -146,7 +153,7 @@ pub fn save(capsule: &Capsule, options: Options<'_>) -> Result<Saved, Error> {
         }
     });
 
-    let pipeline = Pipeline::new(capsule);
+    let pipeline = Pipeline::new(capsule).at_most(options.bytes_max);
     let walked = thread::scope(|scope| {
         let frames = pipeline.start(scope, options.level, options.threads);
         let sink = Sink::new(
@@ -168,8 +175,15 @@ pub fn save(capsule: &Capsule, options: Options<'_>) -> Result<Saved, Error> {
     });
     let (roots, walked) = match walked {
         Ok(walked) => walked,
-        Err(Error::WorkerGone) => return Err(pipeline.failure().unwrap_or(Error::WorkerGone)),
-        Err(error) => return Err(error),
+        Err(error) => {
+            let failure = pipeline.failure();
+            // What was stored is found by the next save. If it is not, that one stores it again.
+            pipeline.list_rest().ok();
+            return Err(match error {
+                Error::WorkerGone => failure.unwrap_or(Error::WorkerGone),
+                error => error,
+            });
+        }
     };
     let stored = pipeline.finish()?;
 

@@ -104,7 +104,7 @@ impl<S: Store + ?Sized> Store for &S {
 }
 
 /// Whether a name is one that every store can have.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 200
         && name.split('/').all(|word| {

@@ -8,17 +8,24 @@
 mod needed;
 mod rewrite;
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use crate::{
     capsule::Capsule,
     error::Error,
     generation::{self, Generation, GivenUp},
-    id::{ChunkId, ObjectId},
+    id::{ChunkId, ObjectId, SnapshotId},
     index::{self, Index, read_segment, write_segment},
     key::Kind,
     pack,
     reader::Reader,
+    snapshot,
     store::Created,
 };
 
@@ -41,6 +48,14 @@ pub struct Options {
     pub dead_percent: u64,
     /// Needed bytes that are moved to new packs at most, before compression.
     pub rewrite_bytes_max: u64,
+    /// The snapshots that are kept, where that is known elsewhere: records of others are deleted once no save can be
+    /// about to keep them. `None` = all that are there.
+    pub kept: Option<HashSet<SnapshotId>>,
+    /// Whether records that were written just now count although they are not among `kept`. Without it a sweep is one
+    /// to look at only.
+    pub counts_new: bool,
+    /// Set by somebody to have it end with [`Error::Cancelled`], which is as harmless as killing it.
+    pub cancelled: Option<Arc<AtomicBool>>,
     /// Say what would be done, and do nothing.
     pub is_dry: bool,
     /// Level of zstd, and threads, for what is rewritten.
@@ -54,10 +69,24 @@ impl Default for Options {
             grace_ns: DAY_NS,
             dead_percent: 30,
             rewrite_bytes_max: 4 << 30,
+            kept: None,
+            counts_new: true,
+            cancelled: None,
             is_dry: false,
             level: crate::save::LEVEL,
             threads: 2,
         }
+    }
+}
+
+impl Options {
+    /// Whether there is a reason to go no further.
+    fn check_wanted(&self) -> Result<(), Error> {
+        let is_cancelled = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
+        if self.cancelled.as_ref().is_some_and(is_cancelled) {
+            return Err(Error::Cancelled);
+        }
+        Ok(())
     }
 }
 
@@ -73,6 +102,8 @@ pub struct Swept {
     pub packs_rewritten: u64,
     pub packs_deleted: u64,
     pub bytes_deleted: u64,
+    /// Records of snapshots that nobody keeps.
+    pub records_deleted: u64,
     /// Given up before, and kept for now: too lately, or a save that began before is under way.
     pub packs_waiting: u64,
 }
@@ -85,31 +116,196 @@ struct Use {
     plain: u64,
 }
 
+/// What a sweep is going to do.
+pub struct Plan<'c> {
+    reader: Reader<'c>,
+    old: Generation,
+    needed: Needed,
+    /// Records that nobody keeps.
+    unkept: Vec<SnapshotId>,
+    useless: Vec<Pack>,
+    sparse: Vec<Pack>,
+    deletable: Vec<GivenUp>,
+    /// Deleted by a sweep before.
+    gone: Vec<GivenUp>,
+    waiting: Vec<GivenUp>,
+    oldest_save: Option<i64>,
+    now_ns: i64,
+    swept: Swept,
+}
+
+type Pack = (Kind, ObjectId);
+
 /// Sweeps. Two at once are one too many: the second fails without harm.
 pub fn sweep(capsule: &Capsule, options: &Options) -> Result<Swept, Error> {
+    let plan = plan(capsule, options)?;
+    if options.is_dry {
+        return Ok(plan.swept);
+    }
+    plan.carry_out(options)
+}
+
+/// Looks at what there is to sweep. Changes nothing.
+pub fn plan<'c>(capsule: &'c Capsule, options: &Options) -> Result<Plan<'c>, Error> {
     let now_ns = store_time(capsule)?;
     let reader = Reader::new(capsule)?;
     let old = reader.generation().clone();
+    let oldest_save = oldest_save(capsule, now_ns)?;
     let mut swept = Swept::default();
 
+    let before_ns = safe_before(oldest_save, now_ns);
+    let (counted, unkept) = records(capsule, options, before_ns)?;
     let mut all = Needed::default();
     let mut known = HashSet::new();
-    for id in capsule.snapshot_ids()? {
+    for id in counted {
+        options.check_wanted()?;
         let one = needed(&reader, &capsule.snapshot(id)?, &mut known)?;
         all.trees.extend(one.trees);
         all.data.extend(one.data);
         swept.snapshots += 1;
     }
-    let kinds = [(Kind::Tree, &all.trees), (Kind::Data, &all.data)];
-    let mut uses: HashMap<(Kind, ObjectId), Use> = HashMap::new();
-    for (kind, needed) in kinds {
+    let mut uses: HashMap<Pack, Use> = HashMap::new();
+    for (kind, needed) in [(Kind::Tree, &all.trees), (Kind::Data, &all.data)] {
         let index = reader.index(kind)?;
         measure(index, needed, &mut uses, &mut swept);
     }
 
     let given_up: HashSet<ObjectId> = old.packs().into_iter().collect();
+    let (useless, sparse) = worth(&uses, &given_up, options);
+    let (deletable, waiting): (Vec<_>, Vec<_>) = old.given_up.iter().cloned().partition(|given| {
+        let is_unused = uses
+            .get(&(given.kind, given.pack))
+            .is_none_or(|found| found.live == 0);
+        is_unused
+            && given.since_ns <= now_ns.saturating_sub(options.grace_ns)
+            && oldest_save.is_none_or(|began_ns| began_ns > given.since_ns)
+    });
+    // A merge of segments that began before the deletion may have listed a pack again: it stays given up until a sweep
+    // finds it in no segment.
+    let (deletable, gone): (Vec<_>, Vec<_>) = deletable
+        .into_iter()
+        .partition(|given| uses.contains_key(&(given.kind, given.pack)));
+    swept.generation = old.number;
+    swept.packs_given_up = (useless.len() + sparse.len()) as u64;
+    swept.packs_rewritten = sparse.len() as u64;
+    swept.packs_waiting = waiting.len() as u64;
+    swept.packs_deleted = deletable.len() as u64;
+    swept.records_deleted = unkept.len() as u64;
+    Ok(Plan {
+        reader,
+        old,
+        needed: all,
+        unkept,
+        useless,
+        sparse,
+        deletable,
+        gone,
+        waiting,
+        oldest_save,
+        now_ns,
+        swept,
+    })
+}
+
+impl Plan<'_> {
+    /// What it comes to, as far as it can be said before.
+    pub fn numbers(&self) -> &Swept {
+        &self.swept
+    }
+
+    /// Does it. Killed anywhere, it leaves a capsule that is whole, and that the next sweep goes on with.
+    pub fn carry_out(self, options: &Options) -> Result<Swept, Error> {
+        let capsule = self.reader.capsule();
+        let mut swept = self.swept;
+        options.check_wanted()?;
+        if !options.counts_new {
+            return Err(Error::Cancelled);
+        }
+        for id in &self.unkept {
+            capsule.store().delete(&snapshot::object(*id))?;
+        }
+        delete(capsule, &self.deletable, &mut swept)?;
+        let before_ns = safe_before(self.oldest_save, self.now_ns);
+        delete_unlisted(&self.reader, before_ns, &mut swept)?;
+        capsule.store().tidy(self.now_ns, DAY_NS)?;
+        let kinds = [
+            (Kind::Tree, &self.needed.trees),
+            (Kind::Data, &self.needed.data),
+        ];
+        rewrite::rewrite(&self.reader, &self.sparse, &kinds, options)?;
+        let is_idle = self.useless.is_empty() && self.sparse.is_empty();
+        if !is_idle || !self.deletable.is_empty() || !self.gone.is_empty() {
+            let given_up = self.old.packs();
+            let mut next = Generation {
+                number: self.old.number + 1,
+                given_up: self.waiting,
+            };
+            next.given_up.extend(self.deletable);
+            for (kind, pack) in self.useless.into_iter().chain(self.sparse) {
+                if !given_up.contains(&pack) {
+                    next.given_up.push(GivenUp {
+                        kind,
+                        pack,
+                        since: next.number,
+                        since_ns: self.now_ns,
+                    });
+                }
+            }
+            publish(capsule, &next)?;
+            swept.generation = next.number;
+        }
+        Ok(swept)
+    }
+}
+
+/// The records that count, and those that nobody keeps.
+fn records(
+    capsule: &Capsule,
+    options: &Options,
+    before_ns: i64,
+) -> Result<(Vec<SnapshotId>, Vec<SnapshotId>), Error> {
+    let stored = capsule.store().list(snapshot::FOLDER)?;
+    let found = stored.iter().filter_map(|stored| {
+        let id = snapshot::from_name(&stored.name)?;
+        Some((id, stored.written_ns))
+    });
+    let Some(kept) = &options.kept else {
+        return Ok((found.map(|(id, _)| id).collect(), Vec::new()));
+    };
+    let found: HashMap<SnapshotId, i64> = found.collect();
+    if let Some(lost) = kept.iter().find(|id| !found.contains_key(id)) {
+        return Err(Error::SnapshotNotFound(lost.to_string()));
+    }
+    // One that was written just now may be about to be kept.
+    let is_counted = |id: &SnapshotId, written_ns: i64| {
+        kept.contains(id) || options.counts_new && written_ns >= before_ns
+    };
+    let (mut counted, mut unkept) = (Vec::new(), Vec::new());
+    for (id, written_ns) in found {
+        if is_counted(&id, written_ns) {
+            counted.push(id);
+        } else {
+            unkept.push(id);
+        }
+    }
+    counted.sort_unstable();
+    unkept.sort_unstable();
+    Ok((counted, unkept))
+}
+
+/// Before this, by the store's clock, nothing belongs to a save that is under way.
+fn safe_before(oldest_save: Option<i64>, now_ns: i64) -> i64 {
+    oldest_save.map_or(now_ns, |began_ns| began_ns.min(now_ns)) - DAY_NS
+}
+
+/// The packs that nothing needs, and those of which little enough is needed to be written again.
+fn worth(
+    uses: &HashMap<Pack, Use>,
+    given_up: &HashSet<ObjectId>,
+    options: &Options,
+) -> (Vec<Pack>, Vec<Pack>) {
     let (mut useless, mut sparse) = (Vec::new(), Vec::new());
-    for ((kind, pack), found) in &uses {
+    for ((kind, pack), found) in uses {
         let is_given_up = given_up.contains(pack);
         let dead = found.plain - found.live;
         if found.live == 0 && !is_given_up {
@@ -132,54 +328,8 @@ pub fn sweep(capsule: &Capsule, options: &Options) -> Result<Swept, Error> {
         moved += live;
         moved <= options.rewrite_bytes_max || given_up.contains(pack)
     });
-
-    let oldest_save = oldest_save(capsule, now_ns)?;
-    let (deletable, waiting): (Vec<_>, Vec<_>) = old.given_up.iter().cloned().partition(|given| {
-        let is_unused = uses
-            .get(&(given.kind, given.pack))
-            .is_none_or(|found| found.live == 0);
-        is_unused
-            && given.since_ns <= now_ns.saturating_sub(options.grace_ns)
-            && oldest_save.is_none_or(|began_ns| began_ns > given.since_ns)
-    });
-    swept.generation = old.number;
-    swept.packs_given_up = (useless.len() + sparse.len()) as u64;
-    swept.packs_rewritten = sparse.len() as u64;
-    swept.packs_waiting = waiting.len() as u64;
-    swept.packs_deleted = deletable.len() as u64;
-    if options.is_dry {
-        return Ok(swept);
-    }
-
-    delete(capsule, &deletable, &mut swept)?;
-    let before_ns = oldest_save.map_or(now_ns, |began_ns| began_ns.min(now_ns)) - DAY_NS;
-    delete_unlisted(&reader, before_ns, &mut swept)?;
-    capsule.store().tidy(now_ns, DAY_NS)?;
-    let packs: Vec<_> = sparse
-        .iter()
-        .map(|(kind, pack, ..)| (*kind, *pack))
-        .collect();
-    rewrite::rewrite(&reader, &packs, &kinds, options)?;
-    let changes = !useless.is_empty() || !packs.is_empty() || !deletable.is_empty();
-    if changes {
-        let mut next = Generation {
-            number: old.number + 1,
-            given_up: waiting,
-        };
-        for (kind, pack) in useless.into_iter().chain(packs) {
-            if !given_up.contains(&pack) {
-                next.given_up.push(GivenUp {
-                    kind,
-                    pack,
-                    since: next.number,
-                    since_ns: now_ns,
-                });
-            }
-        }
-        publish(capsule, &next)?;
-        swept.generation = next.number;
-    }
-    Ok(swept)
+    let sparse = sparse.into_iter().map(|(kind, pack, ..)| (kind, pack));
+    (useless, sparse.collect())
 }
 
 /// Gives packs up at once, so that the next save stores again what is in them: for packs that are damaged.

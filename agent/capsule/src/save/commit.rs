@@ -49,6 +49,10 @@ impl<'a> Mark<'a> {
         }
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Taken away when the record is there.
     pub(super) fn clear(self) -> Result<(), Error> {
         Ok(self.capsule.store().delete(&self.name)?)

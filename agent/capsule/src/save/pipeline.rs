@@ -32,6 +32,7 @@ pub(crate) struct Pipeline<'a> {
     /// Buffers of data packs that are stored.
     used: Mutex<Vec<Vec<u8>>>,
     shared: Mutex<Shared>,
+    bytes_max: u64,
 }
 
 #[derive(Default)]
@@ -57,6 +58,15 @@ impl<'a> Pipeline<'a> {
             spare: Arc::default(),
             used: Mutex::default(),
             shared: Mutex::default(),
+            bytes_max: u64::MAX,
+        }
+    }
+
+    /// Stores no more than this.
+    pub(crate) fn at_most(self, bytes_max: Option<u64>) -> Self {
+        Self {
+            bytes_max: bytes_max.unwrap_or(u64::MAX),
+            ..self
         }
     }
 
@@ -160,7 +170,9 @@ impl<'a> Pipeline<'a> {
     }
 
     fn store(&self, packs: &Receiver<(Vec<u8>, Directory)>) -> Result<(), Error> {
+        let mut room = self.bytes_max;
         for (bytes, directory) in packs {
+            room = room.checked_sub(bytes.len() as u64).ok_or(Error::NoRoom)?;
             let object = directory.object();
             match self.capsule.store().create(&object, &bytes)? {
                 Created::Made => {}
@@ -200,15 +212,23 @@ impl<'a> Pipeline<'a> {
         self.shared().failure.take()
     }
 
+    /// Once the threads have ended: lists what is stored and in no segment.
+    pub(crate) fn list_rest(&self) -> Result<(), Error> {
+        let rest = std::mem::take(&mut self.shared().unlisted);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.list(&rest)
+    }
+
     /// Once the threads have ended: writes the last segment.
     pub(crate) fn finish(self) -> Result<Finished, Error> {
         if let Some(error) = self.failure() {
+            // For the next save, if it can be had.
+            self.list_rest().ok();
             return Err(error);
         }
-        let rest = std::mem::take(&mut self.shared().unlisted);
-        if !rest.is_empty() {
-            self.list(&rest)?;
-        }
+        self.list_rest()?;
         let objects = std::mem::take(&mut self.shared().objects);
         Ok(Finished {
             bytes: objects.iter().map(|(_, bytes)| bytes).sum(),

@@ -13,6 +13,7 @@ use crate::{
     key::Kind,
     reader::Reader,
     save::pipeline::Pipeline,
+    store,
 };
 
 use super::Options;
@@ -32,7 +33,7 @@ pub(super) fn rewrite(
         let spare = pipeline.spare();
         let frames = pipeline.start(scope, options.level, options.threads);
         for (kind, needed) in kinds {
-            copy(reader, *kind, packs, needed, &frames, &spare)?;
+            copy(reader, *kind, packs, needed, &frames, (&spare, options))?;
         }
         Ok(())
     });
@@ -49,7 +50,7 @@ fn copy(
     packs: &[(Kind, ObjectId)],
     needed: &HashSet<ChunkId>,
     frames: &SyncSender<Frame>,
-    spare: &Arc<Spare>,
+    (spare, options): (&Arc<Spare>, &Options),
 ) -> Result<(), Error> {
     let index = reader.index(kind)?;
     let packs: HashSet<ObjectId> = packs
@@ -67,7 +68,13 @@ fn copy(
     chunks.sort_unstable_by_key(|(_, place)| (place.frame, place.offset));
     let mut open = OpenFrames::new(spare.clone());
     for (id, _) in chunks {
-        let chunk = reader.chunk(kind, &id)?;
+        options.check_wanted()?;
+        let chunk = match reader.chunk(kind, &id) {
+            Ok(chunk) => chunk,
+            // It stays where it is, and its pack with it: perhaps a save stores it again.
+            Err(Error::Damaged { .. } | Error::Store(store::Error::NotFound(_))) => continue,
+            Err(error) => return Err(error),
+        };
         if let Some(full) = open.push(kind, id, &chunk) {
             frames.send(full).map_err(|_| Error::WorkerGone)?;
         }

@@ -138,6 +138,7 @@ fn a_save_killed_anywhere_is_made_up_for() {
     assert!(whole.counts.bytes_added < 144 << 20, "{:?}", whole.counts);
     let mut progress = |_: &str, _, _| {};
     let options = check::Options {
+        cancelled: None,
         reads_data: true,
         slice: None,
         progress: &mut progress,

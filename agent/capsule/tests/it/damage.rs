@@ -13,6 +13,7 @@ use crate::scene::{Scene, key, see};
 fn check(scene: &Scene) -> Result<Checked, Error> {
     let mut progress = |_: &str, _, _| {};
     let options = check::Options {
+        cancelled: None,
         reads_data: true,
         slice: None,
         progress: &mut progress,

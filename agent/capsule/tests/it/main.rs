@@ -4,6 +4,8 @@
 
 mod boxed;
 mod changing;
+mod conformance;
+mod cut;
 mod damage;
 mod odd;
 mod random;

@@ -191,6 +191,7 @@ fn comes_back(before: &[Node], after: &[Node], has_cache: bool) -> Result<(), Te
 
     let mut progress = |_: &str, _, _| {};
     let options = cocoonbox_capsule::check::Options {
+        cancelled: None,
         reads_data: true,
         slice: None,
         progress: &mut progress,

@@ -41,6 +41,7 @@ fn forget(scene: &Scene, id: cocoonbox_capsule::SnapshotId) {
 fn is_whole(scene: &Scene) {
     let mut progress = |_: &str, _, _| {};
     let options = check::Options {
+        cancelled: None,
         reads_data: true,
         slice: None,
         progress: &mut progress,

@@ -108,6 +108,7 @@ fn a_capsule_of_format_1_is_read() {
 
     let mut progress = |_: &str, _, _| {};
     let options = check::Options {
+        cancelled: None,
         reads_data: true,
         slice: None,
         progress: &mut progress,

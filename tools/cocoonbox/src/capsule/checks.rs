@@ -30,6 +30,7 @@ pub(super) fn check(
         progress.show(format!("checking {at} of {of}: {object}"));
     };
     let options = check::Options {
+        cancelled: None,
         reads_data,
         slice,
         progress: &mut report,
