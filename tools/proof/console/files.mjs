@@ -227,5 +227,20 @@ export async function asleep() {
     await cell("notes.txt");
     await until(() => document.querySelector(".preview pre")?.textContent.includes("line 1\n"));
     await picture("files-asleep");
+    await page.keyboard.press("Escape");
+  });
+  await check("a box that sleeps is forked from what is looked at", async () => {
+    await click("Fork from here");
+    await page.keyboard.type("twin");
+    await picture("fork");
+    await page.keyboard.press("Enter");
+    await until(() => document.querySelector(".box-header h1")?.textContent === "twin");
+    await until(() => document.querySelector(".box-header")?.innerText.includes("awake"));
+    await says("The list is in");
+    const there = await cocoonbox("exec", "--box", "twin", "--", "head", "-n1", "/workspace/app/notes.txt");
+    if (there !== "line 0") throw new Error(`its file begins with ${there}`);
+    await cocoonbox("delete", "--yes", "twin");
+    await until(() => document.querySelectorAll(".boxes li").length === 1);
+    await page.locator(".boxes a").click();
   });
 }

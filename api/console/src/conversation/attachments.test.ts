@@ -1,3 +1,4 @@
+// @vitest-environment jsdom
 import { expect, test } from "vitest";
 import { admitted, FILES_MAX, PICTURE_BYTES_MAX, PICTURES_MAX, safeName } from "./attachments";
 

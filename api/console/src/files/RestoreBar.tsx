@@ -5,6 +5,7 @@ import { useAction } from "../parts/action";
 import { type Bytes, bytes } from "../parts/bytes";
 import type { RestoreProgress_Restored as Restored, Snapshot } from "../protocol/cocoonbox/control/v1/capsule_pb";
 import { w } from "../words";
+import { ForkForm } from "./ForkForm";
 import { restore, undo, type Undone } from "./restore";
 
 interface Props {
@@ -62,6 +63,8 @@ export function RestoreBar({ boxId, runs, save, paths, picked, isTop, compare, t
         </button>
         <button type="button" disabled={busy || paths.length === 0} onClick={() => setSure(true)}>{w.files.inPlace}</button>
         {compare && <button type="button" onClick={compare}>{w.files.compare}</button>}
+        {/* Of a box that sleeps the present is another thing than its last save. */}
+        <ForkForm boxId={boxId} at={compare ? save.boxOffsetKey : ""} />
       </div>
       {sure && (
         <div class="row asking" role="group" aria-label={w.files.inPlace}>

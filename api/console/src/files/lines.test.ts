@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { hunks, lines } from "./lines";
 
+const changed = (all: string[], at: number, to: string) => all.map((line, n) => (n === at ? to : line));
 const text = (from: string[]) => from.map((line) => `${line}\n`).join("");
 
 /** Numbers that look drawn and are the same each time. */
@@ -25,7 +26,7 @@ test("each text comes out of the lines that it has", () => {
 
 test("one line that changed is one out and one in", () => {
   const before = Array.from({ length: 50 }, (_, at) => `line ${at}`);
-  const after = before.with(25, "other");
+  const after = changed(before, 25, "other");
   const found = lines(text(before), text(after));
   expect(found.filter((line) => line.sign !== " ")).toEqual([{ sign: "-", text: "line 25" }, { sign: "+", text: "other" }]);
   expect(hunks(found)).toHaveLength(8);
@@ -34,7 +35,7 @@ test("one line that changed is one out and one in", () => {
 
 test("what is far apart is cut out", () => {
   const before = Array.from({ length: 90 }, (_, at) => `line ${at}`);
-  const found = hunks(lines(text(before), text(before.with(10, "x").with(80, "y"))));
+  const found = hunks(lines(text(before), text(changed(changed(before, 10, "x"), 80, "y"))));
   expect(found.filter((line) => line === undefined)).toHaveLength(1);
 });
 
