@@ -8,7 +8,7 @@ import { accessible, browser, check, click, cocoonbox, figures, foreign, page, p
 import { asleep, files } from "./files.mjs";
 import { replay } from "./replay.mjs";
 import { found, search } from "./search.mjs";
-import { long } from "./speed.mjs";
+import { long, screen } from "./speed.mjs";
 
 await check("without a session the page asks to sign in, and loads nothing foreign", async () => {
   const answer = await page.goto(process.env.COCOONBOX_API);
@@ -138,6 +138,7 @@ await check("the screen is shown, is not driven by who looks, and is taken over"
   await click("Hand back");
   await says("The agents drive it");
 });
+await screen();
 await check("history shows what happened, with keys", async () => {
   await tab("History");
   await says("agent.approval_decided");
