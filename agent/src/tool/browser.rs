@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     path::PathBuf,
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -11,7 +12,7 @@ use cocoonbox_events::{Clock, SystemClock};
 use cocoonbox_proto::toolhost::v1::{BrowserActRequest, browser_client::BrowserClient};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint, Uri};
 
@@ -33,6 +34,9 @@ use crate::{
 /// The display that the browser is on.
 const DISPLAY: u32 = 0;
 const SILENT: &str = "the browser does not answer";
+/// More than all that one action may wait for, the browser's start included. The socket takes calls even while
+/// nobody is there to answer them.
+const ANSWER_MAX: Duration = Duration::from_mins(3);
 
 /// `browser`.
 pub(crate) struct BrowserTool {
@@ -135,7 +139,10 @@ async fn ask(
         args_json: args.to_string(),
         look,
     };
-    let answer = client.clone().act(request).await;
+    let mut client = client.clone();
+    let Ok(answer) = timeout(ANSWER_MAX, client.act(request)).await else {
+        return Finished::error(SILENT);
+    };
     finished(answer.map(tonic::Response::into_inner), SILENT)
 }
 

@@ -17,8 +17,8 @@ use super::super::{
 const DRAG_STEPS: u32 = 8;
 /// Looks at an element under the pointer, at one that runs away from it too.
 const RESTS_MAX: u32 = 20;
-/// Between two looks at one that is not drawn for a moment.
-const REST: Duration = Duration::from_millis(25);
+/// Between two looks, so that one that moves by itself is seen to: more than a picture of the display takes.
+const REST: Duration = Duration::from_millis(20);
 /// For the page to say that it takes a drag over.
 const DRAG_TAKEN_MAX: Duration = Duration::from_millis(300);
 
@@ -54,12 +54,14 @@ async fn rest_on(element: &Element, point: Point) -> Result<Point, Refusal> {
     for _ in 0..RESTS_MAX {
         let moved = all(vec![mouse(page, "mouseMoved", point, "none", 0)]);
         page.patiently("moving the pointer", moved).await?;
+        sleep(REST).await;
         match element.point_as_it_is().await {
             Ok(now) if (now.x - point.x).abs() < 1.0 && (now.y - point.y).abs() < 1.0 => {
                 return Ok(now);
             }
             Ok(now) => point = now,
-            Err(Refusal::Hidden { .. }) => sleep(REST).await,
+            // For a moment, perhaps.
+            Err(Refusal::Hidden { .. }) => {}
             Err(refusal) => return Err(refusal),
         }
     }
@@ -97,7 +99,9 @@ pub(super) async fn drag(from: &Element, to: &Element, seat: &mut Seat) -> Resul
         match timeout(DRAG_TAKEN_MAX, taken).await {
             Ok(data) => drop_data(page, end, &data?).await?,
             Err(_) => {
-                let way = (2..=DRAG_STEPS)
+                // There it rests: what makes room on the way often takes its last place at a second look.
+                let steps = (2..=DRAG_STEPS).chain([DRAG_STEPS]);
+                let way = steps
                     .map(|step| mouse(page, "mouseMoved", between(start, end, step), "left", 0));
                 page.patiently("dragging", all(way.collect())).await?;
             }
