@@ -1,4 +1,4 @@
-.PHONY: help image console run test check fix bench bench-log bench-capsule proof-agent proof-model proof-screen proof-console fuzz sim sim-long clean
+.PHONY: help image console run test check fix bench bench-log bench-capsule proof-agent proof-model proof-screen proof-browser proof-console fuzz sim sim-long clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -38,6 +38,9 @@ proof-model: ## Do a task with a real, small model, offline (150 MB)
 
 proof-screen: ## Drive a real desktop with TigerVNC's viewer and vncdotool
 	@tools/proof/screen
+
+proof-browser: ## Play MiniWoB++ in a box's browser by refs, with policies for a model
+	@tools/proof/browser/run
 
 proof-console: ## Use the console in a real browser, with a real box
 	@tools/proof/console/run
