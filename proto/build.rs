@@ -4,13 +4,14 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 18] = [
+const FILES: [&str; 19] = [
     "cocoonbox/log/v1/envelope.proto",
     "cocoonbox/log/v1/account.proto",
     "cocoonbox/log/v1/box.proto",
     "cocoonbox/log/v1/agent.proto",
     "cocoonbox/log/v1/desktop.proto",
     "cocoonbox/log/v1/snapshot.proto",
+    "cocoonbox/log/v1/capsule.proto",
     "cocoonbox/control/v1/boxes.proto",
     "cocoonbox/control/v1/users.proto",
     "cocoonbox/control/v1/budgets.proto",

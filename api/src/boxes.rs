@@ -340,6 +340,21 @@ impl Boxes {
         asked: Asked,
         caller: &Caller,
     ) -> Result<OffsetKey, Status> {
+        let digest = *blake3::hash(format!("{command:?}").as_bytes()).as_bytes();
+        self.execute_as(log, box_id, command, digest, asked, caller)
+            .await
+    }
+
+    /// As [`Boxes::execute`], told what a repetition has in common with the first call.
+    async fn execute_as(
+        &self,
+        log: LogId,
+        box_id: &str,
+        command: &Command,
+        digest: [u8; 32],
+        asked: Asked,
+        caller: &Caller,
+    ) -> Result<OffsetKey, Status> {
         let box_id = BoxId::new(box_id).map_err(|e| status::bad_field("box_id", e.to_string()))?;
         let stream = StreamName::new(format!("box/{box_id}"))
             .map_err(|e| status::bad_field("box_id", e.to_string()))?;
@@ -349,7 +364,6 @@ impl Boxes {
             actor: caller.actor(),
             cause: None,
         };
-        let digest = *blake3::hash(format!("{command:?}").as_bytes()).as_bytes();
         let store = &*self.store;
         let executed = if asked.may_come_again {
             fold.execute_remembered(store, command, &meta, digest).await

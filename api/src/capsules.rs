@@ -14,6 +14,7 @@
 //! host's CPU, and that a machine whose disks the host cannot read needs a reader in the box.
 
 mod browse;
+mod checker;
 mod failure;
 mod keeper;
 mod moment;
@@ -23,10 +24,18 @@ mod restore;
 mod save;
 mod service;
 mod shown;
+mod storage;
+mod sweeper;
+mod swept;
 mod watched;
+mod whole;
 mod worker;
 
+pub(crate) use failure::reason;
 pub use keeper::{Keeper, Parts, SAVES_MAX, When};
+pub(crate) use moment::Finder;
 pub use place::{Place, PlaceError};
 pub use progress::Progress;
 pub use service::Capsules;
+pub use sweeper::{Bell, Sweeper};
+pub use whole::Whole;

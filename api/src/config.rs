@@ -132,6 +132,11 @@ pub struct Capsule {
     pub after_turns: bool,
     /// When a box has gone to sleep.
     pub asleep: bool,
+    /// What is not kept is given back this often, and a part of what is stored is read and compared; 0 = never by
+    /// itself.
+    pub sweep_hours: u32,
+    /// What is saved of one user's boxes may take so much; 0 = as much as it likes.
+    pub quota_bytes: u64,
 }
 
 impl Capsule {
@@ -144,6 +149,16 @@ impl Capsule {
             asleep: self.asleep,
         }
     }
+
+    /// How often capsules are swept by themselves.
+    pub fn sweeps(&self) -> Option<Duration> {
+        let hours = u64::from(self.sweep_hours);
+        (hours > 0).then(|| Duration::from_hours(hours))
+    }
+
+    pub fn quota(&self) -> Option<u64> {
+        Some(self.quota_bytes).filter(|bytes| *bytes > 0)
+    }
 }
 
 impl Default for Capsule {
@@ -153,6 +168,8 @@ impl Default for Capsule {
             every_minutes: 15,
             after_turns: true,
             asleep: true,
+            sweep_hours: 24,
+            quota_bytes: 0,
         }
     }
 }

@@ -25,7 +25,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use place::{PlaceError, settle};
 
 use crate::{
-    channel::Channels, checkpoints, config::Models, control::Desks, credential::Signer,
+    capsules, channel::Channels, checkpoints, config::Models, control::Desks, credential::Signer,
     door::DoorServices, images::Images, lease::Owners, lifecycle::worker::Worker,
 };
 
@@ -50,6 +50,8 @@ pub struct Context {
     /// A box in which nothing happens for so long is put to sleep; `None` = never.
     pub idle_after: Option<Duration>,
     pub models: Option<Models>,
+    /// Where files are that forks of older moments begin with.
+    pub capsules: capsules::Place,
 }
 
 /// A box that has a worker.

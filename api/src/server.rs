@@ -208,6 +208,18 @@ impl Server {
         };
         let (checkpointer, checkpoints) =
             Checkpointer::new(parts, installed).map_err(config::ConfigError::Origin)?;
+        let place = {
+            let own = data.join("capsules");
+            let folder = match config.file.capsule.folder.clone() {
+                None if owners.are_shared() => None,
+                None => {
+                    private_dir(&own)?;
+                    Some(own)
+                }
+                folder => folder,
+            };
+            capsules::Place::new(folder, data.join("cache/capsule"), keys.clone())
+        };
         let context = Arc::new(Context {
             store: store.clone(),
             checkpoints: checkpoints.clone(),
@@ -233,6 +245,7 @@ impl Server {
                 seconds => Some(Duration::from_secs(seconds)),
             },
             models: config.models.clone(),
+            capsules: place.clone(),
         });
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -269,19 +282,17 @@ impl Server {
             hop: Hop::new(keys.derive("edge hop"), clock.clone()),
             beside: screen::routes(desks, &machines, &accounts, &clock, &tasks),
         });
-        let place = {
-            let own = data.join("capsules");
-            let folder = match config.file.capsule.folder.clone() {
-                None if owners.are_shared() => None,
-                None => {
-                    private_dir(&own)?;
-                    Some(own)
-                }
-                folder => folder,
-            };
-            capsules::Place::new(folder, data.join("cache/capsule"), keys.clone())
-        };
         let saving = capsules::Progress::default();
+        let sweeps = capsules::Bell::default();
+        let sweeper = capsules::Sweeper {
+            store: store.clone(),
+            owners: owners.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            place: place.clone(),
+            bell: sweeps.clone(),
+            every: config.file.capsule.sweeps(),
+        };
         let keeper_of_files = capsules::Keeper::new(capsules::Parts {
             store: store.clone(),
             machines: machines.clone(),
@@ -292,6 +303,8 @@ impl Server {
             progress: saving.clone(),
             when: config.file.capsule.when(),
             permits: Arc::new(Semaphore::new(capsules::SAVES_MAX)),
+            sweeps,
+            quota_bytes: config.file.capsule.quota(),
         });
         let capsules = Capsules {
             accounts: accounts.clone(),
@@ -300,6 +313,8 @@ impl Server {
             ids: ids.clone(),
             place: place.clone(),
             progress: saving,
+            clock: clock.clone(),
+            quota_bytes: config.file.capsule.quota(),
             stop: stop.clone(),
         };
         let history = History {
@@ -383,6 +398,7 @@ impl Server {
         tasks.spawn(Lifecycle::new(context).run(stop.clone()));
         tasks.spawn(erase::run(eraser, stop.clone()));
         tasks.spawn(keeper_of_files.run(stop.clone()));
+        tasks.spawn(sweeper.run(stop.clone()));
         if owners.are_shared() {
             tasks.spawn(revocations.run(stop.clone()));
         }

@@ -11,6 +11,7 @@ pub mod blob;
 pub mod bounded;
 pub mod boxes;
 pub mod budget;
+pub mod capsule;
 pub mod control;
 pub mod desktop;
 pub mod directory;

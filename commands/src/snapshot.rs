@@ -3,6 +3,7 @@
 //! ```text
 //!  save_requested ─▶ save_begun ─▶ committed │ unchanged │ failed
 //!  restore_requested ────────────▶ restored │ restore_failed
+//!  pinned, unpinned; pruned by the rule of the user, or with the box
 //! ```
 //!
 //! Saves of one box are done one after the other, in the order in which they were asked for, and restores behind the
@@ -12,12 +13,14 @@ mod command;
 mod decide;
 mod evolve;
 mod path;
+pub mod retention;
 mod state;
 #[cfg(test)]
 mod tests;
 
 pub use command::{Command, Rejection};
 pub use path::{BadPath, PATH_BYTES_MAX, PATHS_MAX, check_path};
+pub use retention::Rule;
 pub use state::{Kept, Restore, Save, State};
 
 /// Asked for and not done: more are refused. Each may hold the host for minutes.

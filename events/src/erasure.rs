@@ -21,8 +21,8 @@ pub use self::{
     rows::{RowsError, rows},
 };
 use crate::registry::{
-    AgentEvent, BlobEvent, ControlEvent, DesktopEvent, DirectoryEvent, ExecEvent, Kind, LogEvent,
-    Payload, SnapshotEvent, UserEvent,
+    AgentEvent, BlobEvent, CapsuleEvent, ControlEvent, DesktopEvent, DirectoryEvent, ExecEvent,
+    Kind, LogEvent, Payload, SnapshotEvent, UserEvent,
 };
 
 /// Positions in one request. Their husks have to fit one event, and a view that held them is folded
@@ -90,6 +90,7 @@ impl Kind {
             | Self::SnapshotFailed
             | Self::SnapshotRestoreRequested
             | Self::SnapshotRestoreFailed
+            | Self::CapsuleChecked
             | Self::ExecStarted
             | Self::ExecOutputStreamed
             | Self::ExecExited => Erasable::Husk,
@@ -125,6 +126,13 @@ impl Kind {
             | Self::SnapshotUnchanged
             | Self::SnapshotPruned
             | Self::SnapshotRestored
+            | Self::SnapshotPinned
+            | Self::SnapshotUnpinned
+            | Self::CapsuleRuleSet
+            | Self::CapsuleSweepRequested
+            | Self::CapsuleSweepPlanned
+            | Self::CapsuleSwept
+            | Self::CapsuleSweepFailed
             | Self::ControlRenewed
             | Self::ControlExpired
             | Self::AgentClosed
@@ -175,6 +183,11 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
         // What a program wrote may name files.
         Payload::Desktop(DesktopEvent::PartFailed(failed)) => failed.output.clear(),
         Payload::Snapshot(event) => empty_snapshot(event)?,
+        Payload::Capsule(CapsuleEvent::Checked(checked)) => {
+            for snapshot in &mut checked.snapshots {
+                snapshot.paths.clear();
+            }
+        }
         Payload::Directory(
             DirectoryEvent::UserRemoved(_) | DirectoryEvent::UserDeletionRequested(_),
         )
@@ -185,6 +198,13 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
             | UserEvent::Deleted(_),
         )
         | Payload::Box(_)
+        | Payload::Capsule(
+            CapsuleEvent::RuleSet(_)
+            | CapsuleEvent::SweepRequested(_)
+            | CapsuleEvent::SweepPlanned(_)
+            | CapsuleEvent::Swept(_)
+            | CapsuleEvent::SweepFailed(_),
+        )
         | Payload::Usage(_)
         | Payload::Budget(_)
         | Payload::Control(ControlEvent::Renewed(_) | ControlEvent::Expired(_))
@@ -283,6 +303,8 @@ fn empty_snapshot(event: &mut SnapshotEvent) -> Option<()> {
         | SnapshotEvent::Committed(_)
         | SnapshotEvent::Unchanged(_)
         | SnapshotEvent::Pruned(_)
+        | SnapshotEvent::Pinned(_)
+        | SnapshotEvent::Unpinned(_)
         | SnapshotEvent::Restored(_) => return None,
     }
     Some(())

@@ -38,9 +38,9 @@ pub use memory::MemoryStore;
 pub use offset_key::OffsetKey;
 pub use record::{Append, NewEvent, Recorded};
 pub use registry::{
-    AgentEvent, BlobEvent, BoxEvent, BudgetEvent, ControlEvent, DecodeError, DesktopEvent,
-    DirectoryEvent, ErasureEvent, ExecEvent, Kind, LogEvent, Payload, SnapshotEvent, UsageEvent,
-    UserEvent,
+    AgentEvent, BlobEvent, BoxEvent, BudgetEvent, CapsuleEvent, ControlEvent, DecodeError,
+    DesktopEvent, DirectoryEvent, ErasureEvent, ExecEvent, Kind, LogEvent, Payload, SnapshotEvent,
+    UsageEvent, UserEvent,
 };
 pub use sqlite::SqliteStore;
 pub use store::{

@@ -164,6 +164,8 @@ registry! {
         56 "snapshot.restore_requested" v 1 => RestoreRequested(SnapshotRestoreRequested),
         57 "snapshot.restored" v 1 => Restored(SnapshotRestored),
         58 "snapshot.restore_failed" v 1 => RestoreFailed(SnapshotRestoreFailed),
+        59 "snapshot.pinned" v 1 => Pinned(SnapshotPinned),
+        90 "snapshot.unpinned" v 1 => Unpinned(SnapshotUnpinned),
     }
     /// Stream `usage/<day>` of an account log.
     Usage(UsageEvent) {
@@ -199,6 +201,15 @@ registry! {
         81 "control.renewed" v 1 => Renewed(ControlRenewed),
         82 "control.released" v 1 => Released(ControlReleased),
         83 "control.expired" v 1 => Expired(ControlExpired),
+    }
+    /// Stream `capsule/<user>` of an account log.
+    Capsule(CapsuleEvent) {
+        91 "capsule.rule_set" v 1 => RuleSet(CapsuleRuleSet),
+        92 "capsule.sweep_requested" v 1 => SweepRequested(CapsuleSweepRequested),
+        93 "capsule.sweep_planned" v 1 => SweepPlanned(CapsuleSweepPlanned),
+        94 "capsule.swept" v 1 => Swept(CapsuleSwept),
+        95 "capsule.sweep_failed" v 1 => SweepFailed(CapsuleSweepFailed),
+        96 "capsule.checked" v 1 => Checked(CapsuleChecked),
     }
     /// Stream `agent/<id>` of a box log.
     Agent(AgentEvent) {

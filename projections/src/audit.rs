@@ -1,8 +1,8 @@
 //! What happened in an account, one line per event.
 
 use cocoonbox_events::{
-    BoxEvent, BudgetEvent, ControlEvent, ErasureEvent, Kind, LogEvent, LogInfo, LogKind, Payload,
-    Recorded, SnapshotEvent, UsageEvent, UserEvent,
+    BoxEvent, BudgetEvent, CapsuleEvent, ControlEvent, ErasureEvent, Kind, LogEvent, LogInfo,
+    LogKind, Payload, Recorded, SnapshotEvent, UsageEvent, UserEvent,
 };
 use cocoonbox_proto::{
     control::v1::AuditEntry,
@@ -178,6 +178,7 @@ fn summary(payload: &Payload) -> String {
         Payload::Budget(event) => budget(event),
         Payload::Control(event) => control(event),
         Payload::Snapshot(event) => snapshot(event),
+        Payload::Capsule(event) => capsule(event),
         Payload::Log(LogEvent::Rewound(event)) => {
             told(&format!("to {}", event.common), &event.reason)
         }
@@ -265,6 +266,33 @@ fn snapshot(event: &SnapshotEvent) -> String {
             format!("{} files, {} replaced", e.files, e.replaced)
         }
         SnapshotEvent::RestoreFailed(e) => told(&e.restore_id, &told(&e.reason, &e.detail)),
+        SnapshotEvent::Pinned(e) => e.snapshot_id.clone(),
+        SnapshotEvent::Unpinned(e) => e.snapshot_id.clone(),
+    }
+}
+
+fn capsule(event: &CapsuleEvent) -> String {
+    match event {
+        CapsuleEvent::RuleSet(e) => format!(
+            "all of {} hours, hourly for {} days, daily for {}, weekly for {}",
+            e.all_hours, e.hourly_days, e.daily_days, e.weekly_days
+        ),
+        CapsuleEvent::SweepRequested(e) => told(&e.sweep_id, &e.reason),
+        CapsuleEvent::SweepPlanned(e) => format!(
+            "{} packs given up, {} rewritten, {} deleted",
+            e.packs_given_up, e.packs_rewritten, e.packs_deleted
+        ),
+        CapsuleEvent::Swept(e) => {
+            format!("{} bytes given back, {} left", e.bytes_deleted, e.bytes)
+        }
+        CapsuleEvent::SweepFailed(e) => told(&e.sweep_id, &e.reason),
+        CapsuleEvent::Checked(e) => format!(
+            "part {} of {}: {} packs, {} damaged",
+            e.slice + 1,
+            e.of,
+            e.packs,
+            e.damaged
+        ),
     }
 }
 

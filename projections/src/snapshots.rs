@@ -40,6 +40,8 @@ pub struct SnapshotRow {
     /// Of the event by which it is kept, and its position.
     pub offset_key: String,
     pub pos: u64,
+    /// Kept whatever the rule says.
+    pub pinned: bool,
 }
 
 impl From<SnapshotRow> for control::Snapshot {
@@ -61,6 +63,7 @@ impl From<SnapshotRow> for control::Snapshot {
             unsettled: row.unsettled,
             box_offset_key: row.box_offset_key,
             offset_key: row.offset_key,
+            pinned: row.pinned,
         }
     }
 }
@@ -71,7 +74,7 @@ impl Projection for Snapshots {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn views(&self) -> &'static [View] {
@@ -111,6 +114,8 @@ impl Projection for Snapshots {
                     rows.delete(View::Snapshots, &key(id))?;
                 }
             }
+            SnapshotEvent::Pinned(pinned) => pin(rows, &key(&pinned.snapshot_id), true)?,
+            SnapshotEvent::Unpinned(unpinned) => pin(rows, &key(&unpinned.snapshot_id), false)?,
             // What is owed is asked of the log.
             SnapshotEvent::SaveRequested(_)
             | SnapshotEvent::SaveBegun(_)
@@ -131,6 +136,13 @@ impl Projection for Snapshots {
     fn clear(&self, rows: &mut dyn Rows, log: &LogInfo) -> Result<(), rows::Error> {
         rows.delete_prefix(View::Snapshots, &row_key::prefix(&[&log.owner]))
     }
+}
+
+fn pin(rows: &mut dyn Rows, key: &str, pinned: bool) -> Result<(), rows::Error> {
+    if let Some(row) = rows::get::<SnapshotRow>(rows, View::Snapshots, key)? {
+        rows::put(rows, View::Snapshots, key, &SnapshotRow { pinned, ..row })?;
+    }
+    Ok(())
 }
 
 fn row(committed: SnapshotCommitted, event: &Recorded) -> SnapshotRow {
@@ -160,5 +172,6 @@ fn row(committed: SnapshotCommitted, event: &Recorded) -> SnapshotRow {
         box_offset_key: box_key.unwrap_or_default(),
         offset_key: event.offset_key().to_string(),
         pos: event.pos,
+        pinned: false,
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use cocoonbox_commands::{agent, boxes, control, desktop, directory, exec, snapshot, user};
+use cocoonbox_commands::{
+    agent, boxes, capsule, control, desktop, directory, exec, snapshot, user,
+};
 use cocoonbox_events::{Aggregate, Payload, Recorded, StreamName};
 use serde_json::{Value, json};
 
@@ -18,6 +20,7 @@ pub enum Known {
     Exec(exec::State),
     Desktop(desktop::State),
     Snapshot(snapshot::State),
+    Capsule(capsule::State),
     Agent(Box<agent::State>),
 }
 
@@ -33,6 +36,7 @@ impl Known {
             "exec" => Self::Exec(exec::State::default()),
             "desktop" => Self::Desktop(desktop::State::default()),
             "snapshot" => Self::Snapshot(snapshot::State::default()),
+            "capsule" => Self::Capsule(capsule::State::default()),
             "agent" => Self::Agent(Box::default()),
             _ => return None,
         })
@@ -61,6 +65,7 @@ impl Known {
             Self::Exec(state) => take(state, event, payload),
             Self::Desktop(state) => take(state, event, payload),
             Self::Snapshot(state) => take(state, event, payload),
+            Self::Capsule(state) => take(state, event, payload),
             Self::Agent(state) => take(state.as_mut(), event, payload),
         }
     }
@@ -75,6 +80,7 @@ impl Known {
             | Self::Control(_)
             | Self::Desktop(_)
             | Self::Snapshot(_)
+            | Self::Capsule(_)
             | Self::Agent(_) => false,
         }
     }
@@ -89,6 +95,7 @@ impl Known {
             Self::Exec(state) => format!("{state:#?}"),
             Self::Desktop(state) => format!("{state:#?}"),
             Self::Snapshot(state) => format!("{state:#?}"),
+            Self::Capsule(state) => format!("{state:#?}"),
             Self::Agent(state) => format!("{state:#?}"),
         }
     }
@@ -133,8 +140,22 @@ impl Known {
             }),
             Self::Snapshot(state) => json!({
                 "snapshots": state.kept.keys().collect::<Vec<_>>(),
+                "pinned": state.pinned().collect::<Vec<_>>(),
                 "saves_owed": state.saves.iter().map(|save| &save.id).collect::<Vec<_>>(),
                 "restores_owed": state.restores.iter().map(|one| &one.id).collect::<Vec<_>>(),
+            }),
+            Self::Capsule(state) => json!({
+                "rule": {
+                    "all_hours": state.rule.all_hours,
+                    "hourly_days": state.rule.hourly_days,
+                    "daily_days": state.rule.daily_days,
+                    "weekly_days": state.rule.weekly_days,
+                },
+                "sweep_owed": state.owed.as_ref().map(|sweep| &sweep.id),
+                "bytes": state.bytes,
+                "swept_ms": state.swept_ms,
+                "checked_ms": state.checked_ms,
+                "damaged": state.damaged,
             }),
             Self::Exec(state) => json!({
                 "exec_id": state.started.as_ref().map(|started| &started.exec_id),

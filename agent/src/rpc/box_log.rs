@@ -182,7 +182,10 @@ impl BoxLog for BoxLogService {
     }
 
     async fn release(&self, request: Request<ReleaseRequest>) -> Result<Response<Tail>, Status> {
-        let lineage = request.into_inner().lineage;
+        let ReleaseRequest {
+            lineage,
+            ends_turns,
+        } = request.into_inner();
         if lineage.len() > LINEAGE_MAX {
             let logs = lineage.len();
             return Err(status::lineage(&LineageError::Length { logs }));
@@ -197,7 +200,8 @@ impl BoxLog for BoxLogService {
         }
         let tail = released.map_err(|error| status::lineage(&error))?;
         if !self.gate.is_open() {
-            let taken = history::take_up(&self.journal, &self.execs, &self.agents).await;
+            let of = (&self.journal, &self.execs, &self.agents);
+            let taken = history::take_up(of.0, of.1, of.2, ends_turns).await;
             if let Err(error) = taken {
                 tracing::error!(%error, "what was under way cannot be taken up");
                 self.journal.broken().cancel();

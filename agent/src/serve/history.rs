@@ -26,11 +26,13 @@ pub(crate) enum Error {
 }
 
 /// Ends the execs and takes up the agents, in this order: an agent whose tool was interrupted finds
-/// its exec ended.
+/// its exec ended. With `ends_turns`, turns that were under way are ended and not gone on with: whoever makes
+/// a box out of a moment of another wants to say what happens next.
 pub(crate) async fn take_up(
     journal: &Journal,
     execs: &Execs,
     agents: &Agents,
+    ends_turns: bool,
 ) -> Result<(), Error> {
     let finished = erase::finish(journal).await;
     finished.map_err(|error| Error::Erasure(error.into()))?;
@@ -66,7 +68,12 @@ pub(crate) async fn take_up(
     }
     let mut busy = Vec::new();
     for agent_id in known {
-        match agents.resume(&agent_id).await {
+        let resumed = if ends_turns {
+            agents.resume_at_rest(&agent_id).await
+        } else {
+            agents.resume(&agent_id).await
+        };
+        match resumed {
             Ok(true) => busy.push(agent_id),
             Ok(false) => {}
             // One agent that cannot be read must not take the box with it.

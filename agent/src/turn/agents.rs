@@ -117,6 +117,19 @@ impl Agents {
         Ok(has_work)
     }
 
+    /// Takes up an agent whose turn, if one was under way, is to go no further. Says the same.
+    pub(crate) async fn resume_at_rest(&self, agent_id: &str) -> Result<bool, Fault> {
+        let has_work = self.resume(agent_id).await?;
+        let mut fold = self.folded(agent_id).await?;
+        if fold.state.turn.is_some() {
+            let turn_id = self.draw();
+            let (journal, cancel) = (&self.shared.journal, Command::Cancel { turn_id });
+            let actor = journal.own_actor();
+            journal.execute(&mut fold, &cancel, actor).await?;
+        }
+        Ok(has_work || fold.state.next() != Next::Idle)
+    }
+
     /// Results of tools that an earlier process was running and that the log knows the end of. What is
     /// not among them is what nobody knows.
     async fn known_results(&self, state: &State) -> Vec<Command> {

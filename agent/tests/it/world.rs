@@ -198,7 +198,13 @@ impl World {
     /// Tells the box which log it writes.
     pub(crate) async fn release(&self) -> Result<Tail, Status> {
         let lineage = self.lineage.clone();
-        let released = self.box_log().release(ReleaseRequest { lineage }).await;
+        let released = self
+            .box_log()
+            .release(ReleaseRequest {
+                lineage,
+                ends_turns: false,
+            })
+            .await;
         released.map(tonic::Response::into_inner)
     }
 

@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::machine::{
-    BoxId, Error, Identity, Isolation, Listener, Machine, Machines, Promises, Spec, Stream, Usage,
-    UserFolder, WakeId,
+    BoxId, Error, Fill, Identity, Isolation, Listener, Machine, Machines, Promises, Spec, Stream,
+    Usage, UserFolder, WakeId,
 };
 
 mod agent;
@@ -142,6 +142,12 @@ impl Machines for Container {
     async fn copy(&self, from: &BoxId, to: &BoxId) -> Result<(), Error> {
         let (source, target) = (from.clone(), to.clone());
         self.alone(to, move |driver| driver.copy(&source, &target))
+            .await
+    }
+
+    async fn make(&self, id: &BoxId, disk_bytes: Option<u64>, fill: Fill) -> Result<(), Error> {
+        let of = id.clone();
+        self.alone(id, move |driver| driver.make(&of, disk_bytes, fill))
             .await
     }
 

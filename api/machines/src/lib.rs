@@ -8,6 +8,6 @@ pub mod machine;
 
 pub use container::Container;
 pub use machine::{
-    BoxId, Error, Identity, Limits, Listener, Machine, MachineState, Machines, Promises, Spec,
-    Stream, Usage, UserFolder, WakeId,
+    BoxId, Error, Fill, Identity, Limits, Listener, Machine, MachineState, Machines, Promises,
+    Spec, Stream, Usage, UserFolder, WakeId,
 };

@@ -99,6 +99,9 @@ pub struct UserFolder {
     pub owner: (u32, u32),
 }
 
+/// Puts the user's files into the folders of a new box. Blocks.
+pub type Fill = Box<dyn FnOnce(&[UserFolder]) -> std::io::Result<()> + Send>;
+
 /// A byte stream into a box.
 pub type Stream = tokio::net::TcpStream;
 /// A listener inside a box's network, held by the host.
@@ -143,6 +146,13 @@ pub trait Machines: Send + Sync + 'static {
     async fn copy(&self, from: &BoxId, to: &BoxId) -> Result<(), Error> {
         let _ = to;
         Err(Error::CannotCopy(from.to_string()))
+    }
+
+    /// Gives a box that has none disks of its own, with the user's files that `fill` puts into them: all or none. Fine
+    /// if the box has disks already. `fill` goes on to its end even if the caller gives up.
+    async fn make(&self, id: &BoxId, disk_bytes: Option<u64>, fill: Fill) -> Result<(), Error> {
+        drop((disk_bytes, fill));
+        Err(Error::CannotFill(id.to_string()))
     }
 
     /// Returns the folders with the user's files of a box that has disks here, running or not. They stay what they
@@ -202,6 +212,8 @@ pub enum Error {
     Runs(String),
     #[error("the disks of box `{0}` cannot be copied by this driver")]
     CannotCopy(String),
+    #[error("the disks of box `{0}` cannot be filled by this driver")]
+    CannotFill(String),
     #[error("the files of box `{0}` cannot be reached by this driver")]
     CannotShow(String),
     #[error("another process drives box `{0}` by now")]

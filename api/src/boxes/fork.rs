@@ -1,12 +1,12 @@
-//! Forks: a new box with the disks and the history of one that sleeps.
+//! Forks: a new box with the files and the history of another, as they are or as they were at a moment.
 
 use cocoonbox_commands::boxes::{self, Command, Origin, Phase};
 use cocoonbox_events::{CommandId, Fold, LogId, OffsetKey, Parent, StreamName};
-use cocoonbox_proto::control::v1::{Box as BoxMessage, ForkRequest};
+use cocoonbox_proto::control::v1::{Box as BoxMessage, ForkRequest, Moment, moment};
 use tonic::{Code, Status};
 
 use super::{Boxes, not_now, operation_id, view};
-use crate::{auth::Caller, edge::no_such_box, status, stream, users::asked};
+use crate::{auth::Caller, capsules::Finder, edge::no_such_box, status, users::asked};
 
 impl Boxes {
     pub(super) async fn fork_box(
@@ -46,21 +46,31 @@ impl Boxes {
         if !is_made {
             self.check_room(rows.len())?;
         }
-        let (state, at) = self.source(log, &request).await?;
+        // Of what was asked: a moment may be another place in the log when it is asked for again.
+        let digest = *blake3::hash(format!("{request:?}").as_bytes()).as_bytes();
+        let stream = StreamName::new(format!("box/{box_id}"))
+            .map_err(|error| status::bad_field("command_id", error.to_string()))?;
+        let mut made = Fold::<boxes::State>::new(log, stream);
+        let refreshed = made.refresh(&*self.store).await;
+        refreshed.map_err(|error| status::internal(&error))?;
+        let (state, origin) = match made.state.origin.clone() {
+            // Asked again; what it was made from may be gone by now.
+            Some(origin) => (made.state, origin),
+            None => self.source(log, user, &request).await?,
+        };
         let fork = Command::Fork {
             box_id: box_id.clone(),
             flavor: state.flavor,
             name: request.name,
             box_log: LogId(derived("box log").0),
             user_id: user.to_owned(),
-            origin: Origin {
-                box_id: request.box_id,
-                at,
-            },
+            origin: Box::new(origin),
             models: state.models,
             operation_id: operation_id(command),
         };
-        let key = self.execute(log, &box_id, &fork, asked, caller).await?;
+        let key = self
+            .execute_as(log, &box_id, &fork, digest, asked, caller)
+            .await?;
         if let Some(section) = section {
             section.leave().await;
         }
@@ -68,12 +78,13 @@ impl Boxes {
         self.answer(user, &box_id, key).await
     }
 
-    /// The box to be forked, and where its log is: its end, as long as the box sleeps.
+    /// The box to be forked, and where in its life.
     async fn source(
         &self,
         account: LogId,
+        user: &str,
         request: &ForkRequest,
-    ) -> Result<(boxes::State, Parent), Status> {
+    ) -> Result<(boxes::State, Origin), Status> {
         let source = &request.box_id;
         let stream = StreamName::new(format!("box/{source}"))
             .map_err(|error| status::bad_field("box_id", error.to_string()))?;
@@ -82,35 +93,68 @@ impl Boxes {
         refreshed.map_err(|error| status::internal(&error))?;
         let state = fold.state;
         let log = match (&state.phase, state.box_log) {
-            (_, None) | (Phase::Deleted, _) => return Err(no_such_box(source)),
-            (Phase::Hibernated, Some(log)) => log,
-            _ => {
-                return Err(status::with(
-                    Code::FailedPrecondition,
-                    "BOX_NOT_HIBERNATED",
-                    "only a box that sleeps can be forked; hibernate it first",
-                    &[("box_id", source)],
-                ));
+            (_, None) | (Phase::Deleting { .. } | Phase::Deleted, _) => {
+                return Err(no_such_box(source));
             }
+            (_, Some(log)) => log,
         };
         let tail = self.store.tail(log).map_err(status::from_read)?;
-        if !request.at.is_empty() {
-            let at = stream::position(&*self.store, log, &request.at).await?;
-            if at != tail.pos {
-                let present = OffsetKey::new(log, tail.pos, tail.chain).to_string();
-                return Err(status::with(
-                    Code::Unimplemented,
-                    "FORK_OF_PAST",
-                    "files of an older moment are not kept; only the present can be forked",
-                    &[("present", &present)],
-                ));
-            }
-        }
-        let at = Parent {
+        let present = Parent {
             log,
             pos: tail.pos,
             chain: tail.chain,
         };
-        Ok((state, at))
+        let origin = |at, snapshot_id| Origin {
+            box_id: source.clone(),
+            at,
+            snapshot_id,
+        };
+        let sleeps = state.phase == Phase::Hibernated;
+        let Some(moment) = moment(request)? else {
+            if !sleeps {
+                return Err(status::with(
+                    Code::FailedPrecondition,
+                    "BOX_NOT_HIBERNATED",
+                    "the present of a box can be forked while it sleeps; hibernate it first, or name a moment",
+                    &[("box_id", source)],
+                ));
+            }
+            return Ok((state, origin(present, None)));
+        };
+        // All that it has is better than the part of it that a snapshot has.
+        if sleeps && moment.moment == Some(moment::Moment::OffsetKey(key(&present))) {
+            return Ok((state, origin(present, None)));
+        }
+        let finder = Finder {
+            store: &*self.store,
+            views: &self.views,
+            account,
+            user,
+            box_id: source,
+        };
+        let found = finder.moment(&moment, log).await?;
+        let chain = self.store.chain_at(log, found.pos).await;
+        let at = Parent {
+            log,
+            pos: found.pos,
+            chain: chain.map_err(status::from_read)?,
+        };
+        Ok((state, origin(at, Some(found.snapshot_id))))
     }
+}
+
+/// The moment that is asked for; `None` is the present.
+fn moment(request: &ForkRequest) -> Result<Option<Moment>, Status> {
+    match (&request.moment, request.at.as_str()) {
+        (None, "") => Ok(None),
+        (Some(moment), "") => Ok(Some(moment.clone())),
+        (None, at) => Ok(Some(Moment {
+            moment: Some(moment::Moment::OffsetKey(at.to_owned())),
+        })),
+        (Some(_), _) => Err(status::bad_field("at", "say `at` or `moment`, not both")),
+    }
+}
+
+fn key(at: &Parent) -> String {
+    OffsetKey::new(at.log, at.pos, at.chain).to_string()
 }

@@ -10,16 +10,18 @@ use super::PlaceError;
 use crate::status;
 
 /// The code of a failed save or restore, as in `google.rpc.ErrorInfo.reason`.
-pub(super) fn reason(error: &PlaceError) -> &'static str {
+pub(crate) fn reason(error: &PlaceError) -> &'static str {
     match error {
         PlaceError::Key(NoKey::Destroyed) => "USER_DELETED",
         PlaceError::Key(NoKey::Unavailable) => "NO_KEY",
         PlaceError::NoFolder => "NO_CAPSULE_FOLDER",
+        PlaceError::Quota(_) => "QUOTA_EXCEEDED",
         PlaceError::Capsule(Error::TargetFull) => "DISK_FULL",
         PlaceError::Capsule(error) if is_full(error) => "DISK_FULL",
         PlaceError::Capsule(Error::Damaged { .. } | Error::ChunkMissing { .. }) => {
             "SNAPSHOT_DAMAGED"
         }
+        PlaceError::Capsule(Error::NoCapsule | Error::SnapshotNotFound(_)) => "SNAPSHOT_GONE",
         PlaceError::Capsule(Error::WrongKey) => "OTHER_KEY",
         PlaceError::Capsule(Error::PathNotFound { .. }) => "NO_SUCH_FILE",
         PlaceError::Capsule(Error::Files { .. }) => "FILES_UNUSABLE",
@@ -77,6 +79,9 @@ pub(super) fn answer(error: PlaceError) -> Status {
                 format!("part of the snapshot is lost: {error}"),
             )
         }
+        error @ PlaceError::Quota(_) => {
+            status::status(Code::ResourceExhausted, "QUOTA_EXCEEDED", error.to_string())
+        }
         error @ (PlaceError::User(_) | PlaceError::Capsule(_)) => status::internal(&error),
     }
 }
@@ -86,5 +91,13 @@ pub(super) fn no_snapshot() -> Status {
         Code::NotFound,
         "NO_SUCH_SNAPSHOT",
         "the box has no such snapshot; list them with ListSnapshots",
+    )
+}
+
+pub(super) fn no_snapshot_before() -> Status {
+    status::status(
+        Code::NotFound,
+        "NO_SNAPSHOT_BEFORE",
+        "no save of the box that is kept is that old; list them with ListSnapshots",
     )
 }

@@ -12,14 +12,11 @@ use cocoonbox_events::{
 };
 use cocoonbox_machines::{BoxId, Machines};
 use cocoonbox_proto::log::v1::Risk;
-use tokio::{
-    sync::Semaphore,
-    time::{Instant, MissedTickBehavior, interval_at},
-};
+use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Place, Progress,
+    Bell, Place, Progress,
     worker::{Wish, Worker},
 };
 use crate::{lease::Owners, status::describe};
@@ -28,9 +25,6 @@ use crate::{lease::Owners, status::describe};
 const LOOK: Duration = Duration::from_secs(1);
 /// What happens within this is looked at together: a model's words are many events.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What no snapshot needs is looked for this often, first some minutes after a start.
-const SWEEP: Duration = Duration::from_hours(24);
-const SWEEP_FIRST: Duration = Duration::from_mins(10);
 /// Saves at once in one process: each takes half of the host's cores and up to 150 MB.
 pub const SAVES_MAX: usize = 2;
 
@@ -56,6 +50,10 @@ pub struct Parts {
     pub progress: Progress,
     pub when: When,
     pub permits: Arc<Semaphore>,
+    /// Rung when something is asked of a whole capsule.
+    pub sweeps: Bell,
+    /// What the capsule of a user may take in the store; `None` = as much as it likes.
+    pub quota_bytes: Option<u64>,
 }
 
 struct Driven {
@@ -96,15 +94,12 @@ impl Keeper {
             }
         }
         let mut bell = self.parts.store.any_doorbell();
-        let mut sweep = interval_at(Instant::now() + SWEEP_FIRST, SWEEP);
-        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !stop.is_cancelled() {
             bell.mark_unchanged();
             self.look(&stop).await;
             tokio::select! {
                 () = stop.cancelled() => {}
                 _ = tokio::time::timeout(LOOK, bell.changed()) => tokio::time::sleep(PAUSE).await,
-                _ = sweep.tick() => self.sweep(),
             }
         }
         self.tracker.close();
@@ -168,8 +163,10 @@ impl Keeper {
 
     fn of_account(&mut self, account: LogId, event: &Recorded, moved: &mut HashSet<StreamName>) {
         let noun = event.stream.as_str().split('/').next();
-        if matches!(noun, Some("box" | "snapshot")) {
-            moved.insert(event.stream.clone());
+        match noun {
+            Some("box" | "snapshot") => drop(moved.insert(event.stream.clone())),
+            Some("capsule") => self.parts.sweeps.ring(),
+            _ => {}
         }
         let box_log = match Kind::from_number(event.kind) {
             Some(Kind::BoxCreated | Kind::BoxLogRewound) => match event.payload() {
@@ -240,32 +237,5 @@ impl Keeper {
         let stop = stop.child_token();
         self.tracker.spawn(worker.run(stop.clone()));
         self.workers.insert(key, Driven { wish, stop });
-    }
-
-    /// Gives up what no snapshot needs. Two processes at it at once do no harm.
-    fn sweep(&self) {
-        let owners: HashSet<String> = self
-            .parts
-            .store
-            .logs()
-            .into_iter()
-            .filter(|log| log.kind == LogKind::Account && log.moved_to.is_none())
-            .map(|log| log.owner)
-            .collect();
-        let place = self.parts.place.clone();
-        self.tracker.spawn_blocking(move || {
-            for user in owners.into_iter().filter(|user| place.exists(user)) {
-                let swept = place.open(&user).and_then(|capsule| {
-                    let options = cocoonbox_capsule::sweep::Options::default();
-                    Ok(cocoonbox_capsule::sweep::sweep(&capsule, &options)?)
-                });
-                match swept {
-                    Ok(swept) => tracing::info!(user, ?swept, "a capsule was swept"),
-                    Err(error) => {
-                        tracing::warn!(user, error = describe(&error), "a capsule was not swept");
-                    }
-                }
-            }
-        });
     }
 }

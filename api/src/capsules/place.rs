@@ -33,6 +33,10 @@ pub enum PlaceError {
     NoFolder,
     #[error("`{0}` is no name of a folder")]
     User(String),
+    #[error(
+        "what is saved of the user's boxes takes all of the {0} bytes that it may: forget snapshots, or keep fewer"
+    )]
+    Quota(u64),
     #[error(transparent)]
     Capsule(#[from] Error),
 }

@@ -98,6 +98,27 @@ impl Job<'_> {
         for path in self.paths {
             reader.lookup(&snapshot, path)?;
         }
+        self.each(&reader, &snapshot, self.paths)
+    }
+
+    /// Puts all files of a snapshot into folders that hold none.
+    pub(super) fn everything(&self) -> Result<Done, PlaceError> {
+        let (capsule, snapshot) = self.open()?;
+        let reader = Reader::new(&capsule)?;
+        let roots: Vec<_> = snapshot
+            .roots
+            .iter()
+            .map(|root| root.path.clone())
+            .collect();
+        self.each(&reader, &snapshot, &roots)
+    }
+
+    fn each(
+        &self,
+        reader: &Reader<'_>,
+        snapshot: &Snapshot,
+        paths: &[Vec<u8>],
+    ) -> Result<Done, PlaceError> {
         let mut all = Done {
             target: String::new(),
             tally: Tally::default(),
@@ -106,13 +127,13 @@ impl Job<'_> {
             problems: 0,
         };
         for folder in self.folders {
-            let own = self.paths.iter().filter(|path| is_in(path, folder));
+            let own = paths.iter().filter(|path| is_in(path, folder));
             let own: Vec<_> = own.cloned().collect();
             if own.is_empty() {
                 continue;
             }
             let strip = folder.path.as_bytes();
-            let done = self.restore(&reader, &snapshot, folder, "", strip, &own)?;
+            let done = self.restore(reader, snapshot, folder, "", strip, &own)?;
             all.tally.files += done.tally.files;
             all.tally.directories += done.tally.directories;
             all.tally.symlinks += done.tally.symlinks;

@@ -32,6 +32,8 @@ pub(super) struct Job {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) step: watch::Sender<Step>,
     pub(super) cancelled: Arc<AtomicBool>,
+    /// What all of the user's may take in the store.
+    pub(super) quota_bytes: Option<u64>,
 }
 
 impl Job {
@@ -42,8 +44,8 @@ impl Job {
         loop {
             tries += 1;
             match self.try_once(&capsule) {
-                Err(Error::Overtaken { .. }) if tries < TRIES => {}
-                saved => return Ok(saved?),
+                Err(PlaceError::Capsule(Error::Overtaken { .. })) if tries < TRIES => {}
+                saved => return saved,
             }
         }
     }
@@ -56,7 +58,14 @@ impl Job {
         Ok(())
     }
 
-    fn try_once(&self, capsule: &Capsule) -> Result<Saved, Error> {
+    fn try_once(&self, capsule: &Capsule) -> Result<Saved, PlaceError> {
+        let room = match self.quota_bytes {
+            None => None,
+            Some(quota) => {
+                let (_, used) = capsule.usage()?;
+                Some(quota.checked_sub(used).ok_or(PlaceError::Quota(quota))?)
+            }
+        };
         let now_ns = || self.clock.now_us().saturating_mul(1_000);
         let mut progress = |counts: &Counts| {
             self.step.send_replace(Step {
@@ -75,10 +84,14 @@ impl Job {
         options.cache = Some(self.place.cache().to_owned());
         options.only_if_changed = self.only_if_changed;
         options.reads_back = true;
+        options.bytes_max = room;
         options.cancelled = Some(&self.cancelled);
         // Half of the host: boxes run on it, too.
         options.threads = thread::available_parallelism().map_or(1, |all| all.get().div_ceil(2));
-        save::save(capsule, options)
+        match (save::save(capsule, options), self.quota_bytes) {
+            (Err(Error::NoRoom), Some(quota)) => Err(PlaceError::Quota(quota)),
+            (saved, _) => Ok(saved?),
+        }
     }
 }
 

@@ -3,15 +3,14 @@
 use std::{pin::Pin, sync::Arc};
 
 use cocoonbox_commands::snapshot::{Command, Rejection, State, check_path, reason};
-use cocoonbox_events::{
-    AppendError, CommandId, Execute, Fold, Ids, LogId, Meta, Store, StreamName,
-};
+use cocoonbox_events::{Clock, CommandId, Fold, Ids, LogId, Store, StreamName};
 use cocoonbox_machines::BoxId;
 use cocoonbox_projections::{SnapshotRow, Views};
 use cocoonbox_proto::control::v1::{
     BrowseSnapshotRequest, BrowseSnapshotResponse, DiffPage, DiffRequest, FileBytes,
-    ListSnapshotsRequest, ListSnapshotsResponse, Moment, ReadFileRequest, RestorePathsRequest,
-    RestoreProgress, SaveProgress, SaveRequest, capsule_server,
+    GetStorageRequest, ListSnapshotsRequest, ListSnapshotsResponse, Moment, PinRequest,
+    PruneProgress, PruneRequest, ReadFileRequest, RestorePathsRequest, RestoreProgress,
+    SaveProgress, SaveRequest, SetRetentionRequest, Snapshot, Storage, capsule_server,
 };
 use futures::Stream;
 use tokio::sync::mpsc;
@@ -20,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status};
 
 use super::{
-    Place, Progress, browse::Shelf, failure, moment::Finder, watched::Watched, worker::save_id,
+    Place, Progress, browse::Shelf, failure, moment::Finder, storage::Deed, watched::Watched,
+    worker::save_id,
 };
 use crate::{
     accounts::{AccountError, Accounts},
@@ -33,7 +33,7 @@ use crate::{
 /// Messages on their way to a caller who does not take them.
 const QUEUE: usize = 2;
 /// The keeper and every caller write to one stream, and each time one of them gets through: many at once all do.
-const TRIES_MAX: u32 = 16;
+pub(super) const TRIES_MAX: u32 = 16;
 
 /// Serves snapshots.
 pub struct Capsules {
@@ -43,16 +43,19 @@ pub struct Capsules {
     pub ids: Arc<dyn Ids>,
     pub place: Place,
     pub progress: Progress,
+    pub clock: Arc<dyn Clock>,
+    /// What the capsule of a user may take in the store; `None` = as much as it likes.
+    pub quota_bytes: Option<u64>,
     pub stop: CancellationToken,
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// A box that the caller may look into.
-struct Own {
-    user: String,
-    account: LogId,
-    box_id: String,
+pub(super) struct Own {
+    pub(super) user: String,
+    pub(super) account: LogId,
+    pub(super) box_id: String,
 }
 
 #[tonic::async_trait]
@@ -201,20 +204,69 @@ impl capsule_server::Capsule for Capsules {
         let watched = self.request(&own, &caller, asked, &command, id).await?;
         Ok(Response::new(Box::pin(watched.restore())))
     }
+
+    async fn pin(&self, request: Request<PinRequest>) -> Result<Response<Snapshot>, Status> {
+        let caller = Caller::of(request.extensions());
+        let done = self.do_to_snapshot(&caller, request.into_inner(), Deed::Pin);
+        done.await.map(Response::new)
+    }
+
+    async fn unpin(&self, request: Request<PinRequest>) -> Result<Response<Snapshot>, Status> {
+        let caller = Caller::of(request.extensions());
+        let done = self.do_to_snapshot(&caller, request.into_inner(), Deed::Unpin);
+        done.await.map(Response::new)
+    }
+
+    async fn forget(&self, request: Request<PinRequest>) -> Result<Response<Snapshot>, Status> {
+        let caller = Caller::of(request.extensions());
+        let done = self.do_to_snapshot(&caller, request.into_inner(), Deed::Forget);
+        done.await.map(Response::new)
+    }
+
+    async fn get_storage(
+        &self,
+        request: Request<GetStorageRequest>,
+    ) -> Result<Response<Storage>, Status> {
+        let caller = Caller::of(request.extensions());
+        let told = self.storage(&caller, &request.get_ref().at_least);
+        told.await.map(Response::new)
+    }
+
+    async fn set_retention(
+        &self,
+        request: Request<SetRetentionRequest>,
+    ) -> Result<Response<Storage>, Status> {
+        let caller = Caller::of(request.extensions());
+        let told = self.keep_by(&caller, request.into_inner());
+        told.await.map(Response::new)
+    }
+
+    type PruneStream = Answers<PruneProgress>;
+
+    async fn prune(
+        &self,
+        request: Request<PruneRequest>,
+    ) -> Result<Response<Self::PruneStream>, Status> {
+        let caller = Caller::of(request.extensions());
+        let told = self.prune_now(&caller, request.into_inner()).await?;
+        Ok(Response::new(Box::pin(told)))
+    }
+}
+
+impl Own {
+    /// Where the log speaks of the box's snapshots.
+    pub(super) fn stream(&self) -> Result<StreamName, Status> {
+        let stream = StreamName::new(format!("snapshot/{}", self.box_id));
+        stream.map_err(|error| status::bad_field("box_id", error.to_string()))
+    }
 }
 
 impl Capsules {
     /// The caller's box of this id. Someone else's and none at all are told apart to nobody.
-    async fn own(&self, caller: &Caller, box_id: &str) -> Result<Own, Status> {
-        let user = caller.user()?;
+    pub(super) async fn own(&self, caller: &Caller, box_id: &str) -> Result<Own, Status> {
         let id = BoxId::new(box_id);
         let id = id.map_err(|error| status::bad_field("box_id", error.to_string()))?;
-        let account = self.accounts.log_of(user).map_err(|error| match error {
-            AccountError::NoSuchUser(_) => {
-                status::status(Code::NotFound, "NO_SUCH_USER", "there is no such user")
-            }
-            error => status::internal(&error),
-        })?;
+        let (user, account) = self.account(caller)?;
         // Whatever was answered before, by whichever process, is seen.
         let key = fresh::tail(&*self.store, account).await;
         let key = key.map_err(status::from_read)?;
@@ -232,7 +284,19 @@ impl Capsules {
         })
     }
 
-    async fn find(&self, own: &Own, at: Option<&Moment>) -> Result<SnapshotRow, Status> {
+    /// Who calls, and their account log.
+    pub(super) fn account<'c>(&self, caller: &'c Caller) -> Result<(&'c str, LogId), Status> {
+        let user = caller.user()?;
+        let account = self.accounts.log_of(user).map_err(|error| match error {
+            AccountError::NoSuchUser(_) => {
+                status::status(Code::NotFound, "NO_SUCH_USER", "there is no such user")
+            }
+            error => status::internal(&error),
+        })?;
+        Ok((user, account))
+    }
+
+    pub(super) async fn find(&self, own: &Own, at: Option<&Moment>) -> Result<SnapshotRow, Status> {
         let finder = Finder {
             store: &*self.store,
             views: &self.views,
@@ -259,26 +323,14 @@ impl Capsules {
         command: &Command,
         id: String,
     ) -> Result<Watched, Status> {
-        let stream = StreamName::new(format!("snapshot/{}", own.box_id));
-        let stream = stream.map_err(|error| status::bad_field("box_id", error.to_string()))?;
+        let stream = own.stream()?;
         let mut fold = Fold::<State>::new(own.account, stream.clone());
         let refreshed = fold.refresh(&*self.store).await;
         refreshed.map_err(|error| status::internal(&error))?;
         let seq = fold.seq;
-        let meta = Meta {
-            command: command_id,
-            actor: caller.actor(),
-            cause: None,
-        };
-        let mut tries = 1;
-        let executed = loop {
-            match fold.execute(&*self.store, command, &meta, digest).await {
-                Err(Execute::Append(AppendError::Conflict { .. })) if tries < TRIES_MAX => {
-                    tries += 1;
-                }
-                executed => break executed,
-            }
-        };
+        let executed = self
+            .execute(&mut fold, caller, (command_id, digest), command)
+            .await;
         let executed = executed.map_err(|error| status::from_execute(error, rejected))?;
         Ok(Watched {
             store: self.store.clone(),
@@ -301,7 +353,7 @@ impl Capsules {
     }
 }
 
-fn digest(of: &str) -> [u8; 32] {
+pub(super) fn digest(of: &str) -> [u8; 32] {
     *blake3::hash(of.as_bytes()).as_bytes()
 }
 
@@ -309,11 +361,15 @@ fn checked(field: &str, path: &[u8]) -> Result<(), Status> {
     check_path(path).map_err(|error| status::bad_field(field, error.to_string()))
 }
 
-fn rejected(rejection: Rejection) -> Status {
+pub(super) fn rejected(rejection: Rejection) -> Status {
     let message = rejection.to_string();
     match rejection {
         Rejection::TooMany => status::status(Code::ResourceExhausted, "TOO_MANY_SAVES", message),
         Rejection::NoSuchSnapshot { .. } => failure::no_snapshot(),
+        Rejection::Pinned { .. } => status::status(Code::FailedPrecondition, "PINNED", message),
+        Rejection::InUse { .. } => {
+            status::status(Code::FailedPrecondition, "SNAPSHOT_IN_USE", message)
+        }
         Rejection::BadPath(error) => status::bad_field("paths", error.to_string()),
         Rejection::Empty { field } => status::bad_field(field, "is empty"),
         // Only the reactor reports; a caller cannot get here.

@@ -316,14 +316,16 @@ fn of(event: &Recorded, id: &str) -> Option<SnapshotEvent> {
         SnapshotEvent::RestoreRequested(e) => &e.restore_id,
         SnapshotEvent::Restored(e) => &e.restore_id,
         SnapshotEvent::RestoreFailed(e) => &e.restore_id,
-        SnapshotEvent::Pruned(_) => return None,
+        SnapshotEvent::Pruned(_) | SnapshotEvent::Pinned(_) | SnapshotEvent::Unpinned(_) => {
+            return None;
+        }
     };
     (of == id).then_some(found)
 }
 
 fn refused(words: &str, reason: &str, detail: &str) -> Status {
     let code = match reason {
-        "DISK_FULL" => Code::ResourceExhausted,
+        "DISK_FULL" | "QUOTA_EXCEEDED" => Code::ResourceExhausted,
         "SNAPSHOT_DAMAGED" => Code::DataLoss,
         "NO_SUCH_FILE" | "USER_DELETED" => Code::NotFound,
         "NO_KEY" => Code::Unavailable,

@@ -1,6 +1,7 @@
 //! One box: its debt, its machine, its connection.
 
 mod idle;
+mod inherit;
 mod start;
 mod stay;
 mod stop;
@@ -16,6 +17,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    capsules,
     channel::Life,
     images::NoImage,
     lease::{self, Tenure},
@@ -54,6 +56,8 @@ enum Fault {
     NotReady,
     #[error("the box that was forked does not sleep any more where it did; fork it again")]
     Origin,
+    #[error("the files that the box begins with cannot be given to it")]
+    Snapshot(#[source] capsules::PlaceError),
     #[error("the box's log cannot go on: {0}")]
     NotReleased(String),
     #[error("the machine ended while it was starting")]
@@ -181,8 +185,11 @@ impl Worker {
         let last = owners.last_holder(&lease::name_of(id.as_str())).await?;
         Ok(match last {
             Some(last) => last.holder.place == owners.me().place,
-            // A fork is made where the disks are that it is made from.
-            None if let Some(origin) = self.copied_from() => {
+            // A fork is made where the files are that it is made from.
+            None if let Some(origin) = self.inherits_from() => {
+                if origin.snapshot_id.is_some() {
+                    return Ok(self.context.capsules.is_usable());
+                }
                 let source = BoxId::new(origin.box_id.clone())?;
                 self.context.machines.get(&source).await?.is_some()
             }

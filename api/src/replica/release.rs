@@ -123,10 +123,11 @@ impl Release {
             }
         }
         let mut client = BoxLogClient::new(channel.transport.clone());
-        let lineage = lineage.to_wire();
-        let released = client
-            .release(channel.sign(ReleaseRequest { lineage }))
-            .await;
+        let asked = ReleaseRequest {
+            lineage: lineage.to_wire(),
+            ends_turns: fold.state.is_new_from_a_moment(),
+        };
+        let released = client.release(channel.sign(asked)).await;
         // Whether it arrived or not: from here on the box may write.
         self.is_untouched.store(false, Ordering::SeqCst);
         released.map_err(ReleaseError::Box)?;

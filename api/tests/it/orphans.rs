@@ -7,6 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use cocoonbox_api::{
+    capsules::Place,
     channel::Channels,
     checkpoints::{self, Checkpointer},
     control::Desks,
@@ -110,9 +111,10 @@ async fn started(store: Arc<dyn Store>, boxes: &[&str]) -> Vec<String> {
         place: String::new(),
     };
     let folder = tempfile::tempdir().unwrap();
+    let keys = Arc::new(KeyStore::open(folder.path()).unwrap());
     let parts = checkpoints::Parts {
         store: store.clone(),
-        keys: Arc::new(KeyStore::open(folder.path()).unwrap()),
+        keys: keys.clone(),
         objects: Arc::new(checkpoints::Folder::new(folder.path().join("objects"))),
         clock: Arc::new(SystemClock),
         host: None,
@@ -144,6 +146,7 @@ async fn started(store: Arc<dyn Store>, boxes: &[&str]) -> Vec<String> {
         },
         idle_after: None,
         models: None,
+        capsules: Place::new(None, folder.path().join("cache"), keys),
     };
     let stop = CancellationToken::new();
     // Orphans come first, before it asks whether it is to stop.

@@ -17,14 +17,14 @@ pub enum Command {
         user_id: String,
         operation_id: String,
     },
-    /// Have a box that does not exist yet, with the disks and the history of another.
+    /// Have a box that does not exist yet, with the files and the history of another.
     Fork {
         box_id: String,
         flavor: u32,
         name: String,
         box_log: LogId,
         user_id: String,
-        origin: Origin,
+        origin: Box<Origin>,
         /// The box's own models, as the other has them.
         models: ModelRoles,
         operation_id: String,

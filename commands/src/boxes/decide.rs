@@ -213,6 +213,7 @@ fn written(origin: &Origin) -> log::BoxOrigin {
         log: origin.at.log.as_bytes().to_vec(),
         pos: origin.at.pos,
         chain: origin.at.chain.0.to_vec(),
+        snapshot_id: origin.snapshot_id.clone().unwrap_or_default(),
     }
 }
 

@@ -12,8 +12,12 @@ pub(super) fn evolve(mut state: State, event: &BoxEvent) -> Evolved {
             let box_log = LogId::from_slice(&created.box_log);
             let origin = created.origin.as_ref().map(|origin| {
                 let at = parent(&origin.log, origin.pos, &origin.chain)?;
-                let box_id = origin.box_id.clone();
-                Some(Origin { box_id, at })
+                let snapshot_id = Some(origin.snapshot_id.clone());
+                Some(Origin {
+                    box_id: origin.box_id.clone(),
+                    at,
+                    snapshot_id: snapshot_id.filter(|id| !id.is_empty()),
+                })
             });
             let unusable = box_log.is_none() || origin == Some(None);
             if state.exists() || created.box_id.is_empty() || unusable {

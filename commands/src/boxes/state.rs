@@ -44,12 +44,14 @@ pub struct State {
     pub awake_until_ms: i64,
 }
 
-/// The box and the moment that a fork has its disks and its history from.
+/// The box and the moment that a fork has its files and its history from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub box_id: String,
     /// Of the other box's log.
     pub at: Parent,
+    /// The other box's snapshot whose files it has; `None` = its disks are copies.
+    pub snapshot_id: Option<String>,
 }
 
 /// Where a box is in its life.
@@ -160,6 +162,12 @@ impl State {
             Phase::Failed { .. } => self.last_wake.as_deref(),
             Phase::Absent | Phase::Hibernated | Phase::Deleted => None,
         }
+    }
+
+    /// Whether the box has not run yet, and begins with what another had at some moment.
+    pub fn is_new_from_a_moment(&self) -> bool {
+        let is_from_a_moment = |origin: &Origin| origin.snapshot_id.is_some();
+        self.agent_version.is_empty() && self.origin.as_ref().is_some_and(is_from_a_moment)
     }
 
     /// Whether the box was created, deleted ones included.

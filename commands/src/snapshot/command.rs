@@ -1,9 +1,11 @@
 //! What can be asked, and why the answer may be no.
 
+use std::collections::BTreeSet;
+
 use cocoonbox_events::Parent;
 use cocoonbox_proto::log::v1 as log;
 
-use super::{BadPath, OWED_MAX};
+use super::{BadPath, OWED_MAX, Rule};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -21,6 +23,20 @@ pub enum Command {
         paths: Vec<Vec<u8>>,
         /// Saved first what they replace.
         in_place: bool,
+    },
+
+    /// Keep a snapshot whatever the rule says, or no longer.
+    Pin {
+        snapshot_id: String,
+        is_pinned: bool,
+    },
+    /// Keep a snapshot no longer.
+    Forget { snapshot_id: String },
+    /// Keep no more than a rule says, and what is held: a box is being made from it.
+    Prune {
+        rule: Rule,
+        now_ms: i64,
+        held: BTreeSet<String>,
     },
 
     /// Report: the files are read from here on.
@@ -60,6 +76,10 @@ pub enum Rejection {
     TooMany,
     #[error("the box has no snapshot `{snapshot_id}`")]
     NoSuchSnapshot { snapshot_id: String },
+    #[error("snapshot `{snapshot_id}` is pinned")]
+    Pinned { snapshot_id: String },
+    #[error("snapshot `{snapshot_id}` is being restored")]
+    InUse { snapshot_id: String },
     #[error(transparent)]
     BadPath(#[from] BadPath),
     /// A report that comes too late.

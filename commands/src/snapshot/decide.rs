@@ -3,8 +3,16 @@
 use cocoonbox_events::{Parent, SnapshotEvent};
 use cocoonbox_proto::log::v1 as log;
 
-use super::{Command, OWED_MAX, Rejection, Save, State, path::check_paths, reason};
+use super::{
+    Command, OWED_MAX, Rejection, Restore, Save, State, path::check_paths, reason, retention,
+};
 use crate::bounded;
+
+/// Ids in one event, and events of one pruning: the next one goes on.
+const PRUNED_MAX: usize = 1_000;
+const PARTS_MAX: usize = 10;
+/// Somebody asked that it be deleted.
+const FORGOTTEN: &str = "FORGOTTEN";
 
 type Decision = Result<Vec<SnapshotEvent>, Rejection>;
 
@@ -97,6 +105,54 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
         } => {
             owed(state, restore_id)?;
             Ok(vec![restore_failed(restore_id, reason, detail)])
+        }
+        Command::Pin {
+            snapshot_id,
+            is_pinned,
+        } => {
+            let found = state.kept.get(snapshot_id);
+            let snapshot_id = snapshot_id.clone();
+            match found {
+                None => Err(Rejection::NoSuchSnapshot { snapshot_id }),
+                Some(kept) if kept.is_pinned == *is_pinned => Ok(Vec::new()),
+                Some(_) if *is_pinned => {
+                    let pinned = log::SnapshotPinned { snapshot_id };
+                    Ok(vec![SnapshotEvent::Pinned(pinned)])
+                }
+                Some(_) => {
+                    let unpinned = log::SnapshotUnpinned { snapshot_id };
+                    Ok(vec![SnapshotEvent::Unpinned(unpinned)])
+                }
+            }
+        }
+        Command::Forget { snapshot_id } => {
+            let found = state.kept.get(snapshot_id);
+            let snapshot_id = snapshot_id.clone();
+            let is_used = |restore: &Restore| {
+                restore.snapshot_id == snapshot_id || restore.undo.as_ref() == Some(&snapshot_id)
+            };
+            match found {
+                None => Err(Rejection::NoSuchSnapshot { snapshot_id }),
+                Some(kept) if kept.is_pinned => Err(Rejection::Pinned { snapshot_id }),
+                Some(_) if state.restores.iter().any(is_used) => {
+                    Err(Rejection::InUse { snapshot_id })
+                }
+                Some(_) => Ok(vec![SnapshotEvent::Pruned(log::SnapshotPruned {
+                    snapshot_ids: vec![snapshot_id],
+                    reason: FORGOTTEN.to_owned(),
+                })]),
+            }
+        }
+        Command::Prune { rule, now_ms, held } => {
+            let dropped = retention::dropped(state, rule, *now_ms, held);
+            let parts = dropped.chunks(PRUNED_MAX).take(PARTS_MAX);
+            let pruned = parts.map(|ids| {
+                SnapshotEvent::Pruned(log::SnapshotPruned {
+                    snapshot_ids: ids.to_vec(),
+                    reason: retention::REASON.to_owned(),
+                })
+            });
+            Ok(pruned.collect())
         }
         Command::PruneAll { reason } => Ok(prune_all(state, reason)),
     }

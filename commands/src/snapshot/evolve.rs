@@ -32,6 +32,7 @@ pub(super) fn evolve(mut state: State, event: &SnapshotEvent) -> Result<State, I
             let kept = Kept {
                 at,
                 started_ms: committed.started_ms,
+                is_pinned: false,
             };
             state.kept.insert(id.clone(), kept);
         }
@@ -50,6 +51,8 @@ pub(super) fn evolve(mut state: State, event: &SnapshotEvent) -> Result<State, I
                 state.kept.remove(id);
             }
         }
+        SnapshotEvent::Pinned(pinned) => state.pin(&pinned.snapshot_id, true),
+        SnapshotEvent::Unpinned(unpinned) => state.pin(&unpinned.snapshot_id, false),
         SnapshotEvent::RestoreRequested(asked) => state.restores.push(Restore {
             id: asked.restore_id.clone(),
             snapshot_id: asked.snapshot_id.clone(),
@@ -69,6 +72,12 @@ pub(super) fn evolve(mut state: State, event: &SnapshotEvent) -> Result<State, I
 }
 
 impl State {
+    fn pin(&mut self, id: &str, is_pinned: bool) {
+        if let Some(kept) = self.kept.get_mut(id) {
+            kept.is_pinned = is_pinned;
+        }
+    }
+
     /// A save has ended, with a snapshot that holds the files or without.
     fn saved(&mut self, save_id: &str, snapshot: Option<&str>) -> Option<()> {
         let at = self.saves.iter().position(|save| save.id == save_id)?;

@@ -48,6 +48,8 @@ pub struct Kept {
     /// Whatever the box's log holds up to here had been done when the first file was read.
     pub at: Option<Parent>,
     pub started_ms: i64,
+    /// Kept whatever the rule says.
+    pub is_pinned: bool,
 }
 
 impl State {
@@ -61,6 +63,12 @@ impl State {
         let restore = self.restores.first()?;
         let is_ready = !restore.in_place || restore.undo.is_some() || restore.is_unsaved;
         is_ready.then_some(restore)
+    }
+
+    /// The snapshots that are kept whatever the rule says.
+    pub fn pinned(&self) -> impl Iterator<Item = &str> {
+        let pinned = self.kept.iter().filter(|(_, kept)| kept.is_pinned);
+        pinned.map(|(id, _)| id.as_str())
     }
 
     /// Whether anything is owed.

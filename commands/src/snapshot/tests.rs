@@ -52,7 +52,11 @@ fn after(state: State, command: &Command) -> State {
 }
 
 fn told(commands: &[Command]) -> State {
-    commands.iter().fold(State::default(), after)
+    told_on(State::default(), commands)
+}
+
+fn told_on(state: State, commands: &[Command]) -> State {
+    commands.iter().fold(state, after)
 }
 
 #[test]
@@ -145,6 +149,32 @@ fn a_box_that_is_gone_keeps_and_owes_nothing() {
     let gone = after(state, &prune);
     assert!(!gone.owes() && gone.kept.is_empty());
     assert_eq!(gone.decide(&prune), Ok(vec![]));
+}
+
+#[test]
+fn pins_are_of_what_is_kept_and_survive_pruning() {
+    let mut state = State::default();
+    for id in ["s1", "s2", "s3"] {
+        state = told_on(state, &[save(id, reason::ASKED), begin(id), commit(id, id)]);
+    }
+    let pin = |id: &str, is_pinned| Command::Pin {
+        snapshot_id: id.into(),
+        is_pinned,
+    };
+    let unknown = state.decide(&pin("s9", true));
+    assert!(matches!(unknown, Err(Rejection::NoSuchSnapshot { .. })));
+    let state = after(state, &pin("s1", true));
+    assert_eq!(state.decide(&pin("s1", true)), Ok(vec![]));
+    let prune = Command::Prune {
+        rule: Rule::default(),
+        now_ms: 1 << 50,
+        held: std::collections::BTreeSet::new(),
+    };
+    let pruned = after(state.clone(), &prune);
+    assert_eq!(pruned.kept.keys().collect::<Vec<_>>(), ["s1", "s3"]);
+    assert_eq!(pruned.decide(&prune), Ok(vec![]));
+    let unpinned = after(after(state, &pin("s1", false)), &prune);
+    assert_eq!(unpinned.kept.keys().collect::<Vec<_>>(), ["s3"]);
 }
 
 proptest! {

@@ -38,6 +38,8 @@ const FACTS: &[&str] = &[
     "save_id 0",
     "restore_id 0",
     "snapshot_id 0",
+    "objects 0",
+    "objects 1",
     "name 0",
     "part 0",
     "vendor_stop 0",

@@ -10,8 +10,8 @@ use std::{
 };
 
 use cocoonbox_events::{
-    AgentEvent, BoxEvent, ExecEvent, LogId, Payload, Recorded, SnapshotEvent, StreamName,
-    UsageEvent,
+    AgentEvent, BoxEvent, CapsuleEvent, ExecEvent, LogId, Payload, Recorded, SnapshotEvent,
+    StreamName, UsageEvent,
 };
 use cocoonbox_proto::log::v1::block::Block;
 
@@ -128,6 +128,7 @@ impl Reader {
             }
             Payload::Box(event) => self.of_box(log, event, links),
             Payload::Snapshot(event) => self.snapshot(log, event, links),
+            Payload::Capsule(event) => self.capsule(log, event, links),
             Payload::Usage(UsageEvent::ModelCalled(called)) => {
                 if let Some(box_log) = self.boxes.get(&called.box_id) {
                     let call = self.name(*box_log, "call", &called.call_id);
@@ -214,6 +215,22 @@ impl Reader {
         }
     }
 
+    fn capsule(&self, log: LogId, event: CapsuleEvent, links: &mut Links) {
+        let (asked, id) = match event {
+            CapsuleEvent::SweepRequested(e) => (true, e.sweep_id),
+            CapsuleEvent::SweepPlanned(e) => (false, e.sweep_id),
+            CapsuleEvent::Swept(e) => (false, e.sweep_id),
+            CapsuleEvent::SweepFailed(e) => (false, e.sweep_id),
+            CapsuleEvent::RuleSet(_) | CapsuleEvent::Checked(_) => return,
+        };
+        let name = self.name(log, "operation", &id);
+        if asked {
+            links.names.push(name);
+        } else {
+            links.follow(name, Via::Operation);
+        }
+    }
+
     /// A restore and the save before it have one id, and belong together.
     fn snapshot(&self, log: LogId, event: SnapshotEvent, links: &mut Links) {
         let (asked, id) = match event {
@@ -225,7 +242,9 @@ impl Reader {
             SnapshotEvent::Failed(e) => (false, e.save_id),
             SnapshotEvent::Restored(e) => (false, e.restore_id),
             SnapshotEvent::RestoreFailed(e) => (false, e.restore_id),
-            SnapshotEvent::Pruned(_) => return,
+            SnapshotEvent::Pruned(_) | SnapshotEvent::Pinned(_) | SnapshotEvent::Unpinned(_) => {
+                return;
+            }
         };
         let name = self.name(log, "operation", &id);
         if asked {

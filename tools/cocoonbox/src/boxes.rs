@@ -16,6 +16,7 @@ use crate::{
     context::Context,
     exit::Exit,
     failure::Failure,
+    files::moment,
     follow::{Ending, Follow},
     output::Progress,
     prompt, target, text,
@@ -103,13 +104,19 @@ pub async fn hibernate(ctx: &mut Context, args: Hibernate) -> Result<Exit, Failu
 }
 
 pub async fn fork(ctx: &mut Context, args: Fork) -> Result<Exit, Failure> {
+    let moment = match &args.at {
+        // The last save is a moment, too: the present would be the disks.
+        Some(at) => Some(moment(at)?.unwrap_or_default()),
+        None => None,
+    };
     let client = ctx.client().await?;
     let found = target::find(&client, &args.source).await?;
     let call = ForkRequest {
         box_id: found.id,
-        at: args.at,
+        at: String::new(),
         name: args.name,
         command_id: uuid::Uuid::new_v4().to_string(),
+        moment,
     };
     let made = repeat(|| {
         let (mut boxes, call) = (client.boxes(), request(call.clone()));

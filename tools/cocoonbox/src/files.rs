@@ -1,5 +1,6 @@
 //! Saved files of a box: saving, looking, giving back.
 
+mod keeping;
 mod look;
 mod moment;
 mod restore;
@@ -10,7 +11,7 @@ use std::{
     path::{Component, Path},
 };
 
-pub use self::{look::snapshots, moment::moment, save::save};
+pub use self::{keeping::snapshots, moment::moment, save::save};
 use crate::{cli::files::Files, context::Context, exit::Exit, failure::Failure};
 
 pub async fn files(ctx: &mut Context, command: Files) -> Result<Exit, Failure> {

@@ -143,7 +143,10 @@ impl Own {
             ..Branch::default()
         }];
         BoxLogClient::new(line.clone())
-            .release(ReleaseRequest { lineage })
+            .release(ReleaseRequest {
+                lineage,
+                ends_turns: false,
+            })
             .await?;
         Ok(Self {
             serve,

@@ -370,14 +370,15 @@ impl World {
             name: box_id.clone(),
             box_log: root,
             user_id: user,
-            origin: boxes::Origin {
+            origin: Box::new(boxes::Origin {
                 box_id: from.to_owned(),
                 at: Parent {
                     log,
                     pos: tail.pos,
                     chain: tail.chain,
                 },
-            },
+                snapshot_id: None,
+            }),
             models: ModelRoles::default(),
             operation_id: format!("fork-{box_id}"),
         };

@@ -16,7 +16,7 @@ use super::layout::{BoxLayout, Layout, gone, make, replace};
 use super::lock::Lock;
 use super::mounts::IDS;
 use super::{program, volume};
-use crate::machine::{BoxId, UserFolder};
+use crate::machine::{BoxId, Fill, UserFolder};
 
 /// Ids as the image has them. Disks carry them as they are: the shift to host ids is the mounts' work.
 const USER: u32 = 1000;
@@ -98,13 +98,53 @@ pub(super) fn copy(layout: &Layout, from: &BoxLayout, to: &BoxLayout) -> io::Res
     std::fs::File::open(layout.boxes())?.sync_all()
 }
 
+/// Gives a box that has none disks with what `fill` puts into them. They appear as those of a copy do.
+pub(super) fn fill(
+    layout: &Layout,
+    to: &BoxLayout,
+    bytes_max: Option<u64>,
+    fill: Fill,
+) -> io::Result<()> {
+    let draft = layout
+        .deleted()
+        .join(format!("{}.{:08x}", to.id, random()?));
+    let filled = fill_draft(&draft, bytes_max, fill);
+    if let Err(error) = filled {
+        destroy(&draft)?;
+        return Err(error);
+    }
+    rustix::fs::syncfs(std::fs::File::open(&draft)?)?;
+    std::fs::rename(&draft, &to.disks)?;
+    std::fs::File::open(layout.boxes())?.sync_all()
+}
+
+fn fill_draft(draft: &Path, bytes_max: Option<u64>, fill: Fill) -> io::Result<()> {
+    make(draft, 0o700)?;
+    let tree = match bytes_max {
+        Some(_) => draft.join("tree"),
+        None => draft.to_owned(),
+    };
+    make(&tree, 0o700)?;
+    make_all(&tree, &OF_THE_USER)?;
+    fill(&in_disks(|disk| tree.join(disk)))?;
+    if let Some(bytes) = bytes_max {
+        volume::make(&draft.join("disk.img"), bytes, &tree)?;
+        destroy(&tree)?;
+    }
+    make_all(draft, &OF_THE_AGENT)
+}
+
 /// The folders whose files are the user's. What the user installs in the rest of the system is in the upper layer
 /// of the root, which goes with the image.
 pub(super) fn user_folders(of: &BoxLayout) -> Vec<UserFolder> {
+    in_disks(|disk| of.folder(disk))
+}
+
+fn in_disks(place: impl Fn(&str) -> PathBuf) -> Vec<UserFolder> {
     [("/home/user", "home"), ("/workspace", "workspace")]
         .map(|(path, disk)| UserFolder {
             path,
-            place: of.folder(disk),
+            place: place(disk),
             owner: (USER, USER),
         })
         .into()

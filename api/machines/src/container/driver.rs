@@ -19,7 +19,9 @@ use super::run::Init;
 use super::runc::Runc;
 use super::{Config, agent, disks, io_device, mounts, overlay, run, runc, volume};
 use crate::Error;
-use crate::machine::{BoxId, Identity, Machine, MachineState, Spec, Usage, UserFolder, WakeId};
+use crate::machine::{
+    BoxId, Fill, Identity, Machine, MachineState, Spec, Usage, UserFolder, WakeId,
+};
 
 /// A killed init is gone at once, unless the disk below it hangs.
 const KILL_WAIT: Duration = Duration::from_secs(10);
@@ -142,6 +144,20 @@ impl Driver {
             return Err(Error::Runs(from.to_string()));
         }
         disks::copy(&self.layout, &source, &of).map_err(during(&of, "copy the disks"))
+    }
+
+    pub(super) fn make(
+        &self,
+        id: &BoxId,
+        disk_bytes: Option<u64>,
+        fill: Fill,
+    ) -> Result<(), Error> {
+        let _alone = self.alone(id)?;
+        let of = self.layout.of(id);
+        if of.disks.exists() {
+            return Ok(());
+        }
+        disks::fill(&self.layout, &of, disk_bytes, fill).map_err(during(&of, "fill the disks"))
     }
 
     pub(super) fn folders(&self, id: &BoxId) -> Result<Vec<UserFolder>, Error> {

@@ -27,7 +27,7 @@ pub(crate) struct Bench {
     pub(crate) machines: Arc<dyn Machines>,
     pub(crate) data: PathBuf,
     /// What its boxes may use.
-    limits: Limits,
+    pub(crate) limits: Limits,
     folder: Option<tempfile::TempDir>,
     abandoned: bool,
 }

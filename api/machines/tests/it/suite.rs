@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cocoonbox_machines::{BoxId, Error, MachineState, Spec, WakeId};
+use cocoonbox_machines::{BoxId, Error, MachineState, Spec, UserFolder, WakeId};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::bench::{AGENT, Bench, DEADLINE, DISK_BYTES, ROOT, USER, until};
@@ -540,6 +540,41 @@ pub(crate) async fn a_copy_has_the_files_and_a_life_of_its_own(bench: &Bench) {
         bench.run(&first, USER, "cat /workspace/file").await,
         "one\n"
     );
+}
+
+pub(crate) async fn disks_that_are_made_have_what_fills_them(bench: &Bench) {
+    let id = BoxId::new("made").unwrap();
+    let failed = bench.machines.make(
+        &id,
+        bench.limits.disk_bytes,
+        Box::new(|_| Err(std::io::ErrorKind::StorageFull.into())),
+    );
+    failed.await.unwrap_err();
+    assert!(bench.machines.get(&id).await.unwrap().is_none());
+    let fill = |folders: &[UserFolder]| {
+        for folder in folders {
+            let file = folder.place.join("file");
+            std::fs::write(&file, folder.path)?;
+            let (user, group) = folder.owner;
+            std::os::unix::fs::chown(&file, Some(user), Some(group))?;
+        }
+        Ok(())
+    };
+    let made = bench
+        .machines
+        .make(&id, bench.limits.disk_bytes, Box::new(fill));
+    made.await.unwrap();
+    // It has disks: nothing is done to them.
+    let again = bench.machines.make(
+        &id,
+        bench.limits.disk_bytes,
+        Box::new(|_| panic!("it has disks")),
+    );
+    again.await.unwrap();
+    let spec = bench.up("made", "w1").await;
+    let seen = "cat /workspace/file /home/user/file && echo more >> /workspace/file && stat -c %U:%a /home/user";
+    let seen = bench.run(&spec, USER, seen).await;
+    assert_eq!(seen, "/workspace/home/useruser:750\n");
 }
 
 pub(crate) async fn usage_counts_what_a_box_has(bench: &Bench) {

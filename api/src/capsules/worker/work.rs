@@ -60,6 +60,7 @@ impl Worker {
             clock: self.parts.clock.clone(),
             step: under_way.sender(),
             cancelled: Arc::default(),
+            quota_bytes: self.parts.quota_bytes,
         };
         let (of, cancelled) = (job.clone(), job.cancelled.clone());
         let saved = self.work(move || of.run(), &cancelled, stop).await?;

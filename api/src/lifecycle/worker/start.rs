@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use cocoonbox_commands::{
-    boxes::{self, Command, Phase},
+    boxes::{Command, Phase},
     models::inherited,
 };
-use cocoonbox_events::{Fold, StreamName};
-use cocoonbox_machines::{self as machines, BoxId, Identity, Spec, WakeId};
+use cocoonbox_machines::{self as machines, Identity, Spec, WakeId};
 use cocoonbox_proto::{
     agent::v1::{HelloRequest, HelloResponse, session_client::SessionClient},
     control::v1::Flavor,
@@ -17,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Fault, READY, Worker};
 use crate::{
+    capsules,
     channel::BoxChannel,
     config::{self, Models},
     lifecycle::box_id,
@@ -70,6 +70,7 @@ impl Worker {
                     Fault::NotReady | Fault::Ended => "AGENT_NOT_READY",
                     Fault::NotReleased(_) => "LOG_REFUSED",
                     Fault::Origin => "FORK_SOURCE_MOVED",
+                    Fault::Snapshot(error) => capsules::reason(error),
                     Fault::Image(_) => "NO_IMAGE",
                     _ => "MACHINE_FAILED",
                 };
@@ -94,7 +95,9 @@ impl Worker {
         let Some(id) = box_id(&self.fold.stream) else {
             return Ok(None);
         };
-        self.copy_disks(&id).await?;
+        if !self.inherit(&id).await? {
+            return Ok(None);
+        }
         let wake_id = WakeId(wake.to_owned());
         let spec = Spec {
             box_id: id.clone(),
@@ -127,59 +130,6 @@ impl Worker {
                     }
                 }
             }
-        }
-    }
-
-    /// Gives a fork the disks of the box that it was made from, unless it has them: as they were at the moment that
-    /// the fork's history says.
-    async fn copy_disks(&self, id: &BoxId) -> Result<(), Fault> {
-        let Some(origin) = self.copied_from() else {
-            return Ok(());
-        };
-        let context = &self.context;
-        if context.machines.get(id).await?.is_some() {
-            return Ok(());
-        }
-        let source = BoxId::new(origin.box_id.clone())?;
-        let stream = StreamName::new(format!("box/{source}")).map_err(|_| Fault::Origin)?;
-        let before = self.origin(&stream, origin).await?;
-        // Made anew by every attempt: disks that were copied while the source moved on are removed below.
-        context.machines.copy(&source, id).await?;
-        let after = self.origin(&stream, origin).await;
-        if after.as_ref().is_ok_and(|after| *after == before) {
-            return Ok(());
-        }
-        context.machines.delete(id).await?;
-        after.and(Err(Fault::Origin))
-    }
-
-    /// What the box's disks are to be copied from, until it has run once.
-    pub(super) fn copied_from(&self) -> Option<&boxes::Origin> {
-        let state = &self.fold.state;
-        state
-            .origin
-            .as_ref()
-            .filter(|_| state.agent_version.is_empty())
-    }
-
-    /// The last life of a fork's source, if it sleeps where the fork's history parts from its own.
-    async fn origin(
-        &self,
-        stream: &StreamName,
-        origin: &boxes::Origin,
-    ) -> Result<Option<String>, Fault> {
-        let store = &*self.context.store;
-        let mut source = Fold::<boxes::State>::new(self.fold.log, stream.clone());
-        source.refresh(store).await?;
-        let state = source.state;
-        let pos = store.tail(origin.at.log).map(|tail| tail.pos).ok();
-        let is_there = state.phase == Phase::Hibernated
-            && state.box_log == Some(origin.at.log)
-            && pos == Some(origin.at.pos);
-        if is_there {
-            Ok(state.last_wake)
-        } else {
-            Err(Fault::Origin)
         }
     }
 

@@ -200,14 +200,15 @@ fn a_fork_remembers_where_it_is_from() {
         name: "copy".into(),
         box_log: log(2),
         user_id: "u".into(),
-        origin: Origin {
+        origin: Box::new(Origin {
             box_id: "a".into(),
             at: Parent {
                 log: log(1),
                 pos: 7,
                 chain: ChainHash([1; 32]),
             },
-        },
+            snapshot_id: Some("s1".into()),
+        }),
         models: models("m"),
         operation_id: operation.into(),
     };
@@ -215,6 +216,7 @@ fn a_fork_remembers_where_it_is_from() {
     assert_eq!(machine.state.models, models("m"));
     let origin = machine.state.origin.clone().unwrap();
     assert_eq!((origin.box_id.as_str(), origin.at.pos), ("a", 7));
+    assert_eq!(origin.snapshot_id.as_deref(), Some("s1"));
     assert_eq!(machine.state.parent, Some(origin.at));
     assert_eq!(machine.state.current_operation(), Some("f"));
     assert_eq!(machine.state.decide(&fork("g")), Err(Rejection::Exists));

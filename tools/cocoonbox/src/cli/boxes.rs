@@ -90,14 +90,18 @@ pub struct Hibernate {
     pub no_wait: bool,
 }
 
-/// Make a box out of one that sleeps
+/// Make a box out of another, as it is or as it was
 ///
-/// The new box has the files and the history of the other, which is left as it is. Answers when the new box
-/// runs.
+/// The new box has the files and the history of the other, which is left as it is. Without --at it is a copy of a box
+/// that sleeps. With --at it has the conversation up to that moment and the files of the last save before it, on a
+/// fresh system; the other may run, and what its agent was doing at that moment is not gone on with. Answers when the
+/// new box runs.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
   cocoonbox hibernate && cocoonbox fork experiment
+  cocoonbox fork --box main --at 'yesterday 18:00' experiment
+  cocoonbox fork --at before:toolu_1 undone   # a tool call's id, from `cocoonbox transcript --json`
   cocoonbox fork --box main experiment --json | jq -r .id")]
 pub struct Fork {
     /// Name of the new box
@@ -113,9 +117,9 @@ pub struct Fork {
     )]
     pub source: String,
 
-    /// The moment to fork at, as an offset key of the box; only the present can be
-    #[arg(long, value_name = "KEY", default_value = "")]
-    pub at: String,
+    /// `latest` (save), a snapshot's id, a time, an offset key, or `before:` and a tool call's id
+    #[arg(long, value_name = "MOMENT")]
+    pub at: Option<String>,
 
     /// Answer at once; the box goes on starting
     #[arg(long)]

@@ -28,24 +28,106 @@ pub struct Save {
     pub if_changed: bool,
 }
 
-/// List the saved moments of a box's files, newest first
+/// List the saved moments of a box's files, newest first, and say which are kept
 ///
-/// One line a snapshot: its id, when it was begun, why, how many files, of which changed, and how much was added.
+/// One line a snapshot: its id, when it was begun, why, how many files, of which changed, and how much was added. By
+/// itself all of the last 24 hours are kept, then the last of each hour for a week, of each day for a month, of each
+/// week for a year, and what is pinned.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_long_help = "\
 Examples:
   cocoonbox snapshots
-  cocoonbox snapshots experiments --json | jq -r .id")]
+  cocoonbox snapshots experiments --json | jq -r .id
+  cocoonbox snapshots pin 0000019a
+  cocoonbox snapshots prune --dry-run"
+)]
 pub struct Snapshots {
+    #[command(subcommand)]
+    pub action: Option<Keeping>,
     /// The box, by name or id
     #[arg(value_name = "BOX", env = "COCOONBOX_BOX", default_value = "main")]
     pub name: String,
 }
 
+/// What is kept.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Keeping {
+    /// Keep a snapshot whatever the rule says
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox snapshots pin latest\n  cocoonbox snapshots pin 0000019a"
+    )]
+    Pin {
+        #[command(flatten)]
+        target: BoxOption,
+        /// As for --at of `files ls`
+        moment: String,
+    },
+    /// Keep it by the rule again
+    #[command(after_long_help = "Examples:\n  cocoonbox snapshots unpin 0000019a")]
+    Unpin {
+        #[command(flatten)]
+        target: BoxOption,
+        moment: String,
+    },
+    /// Delete a snapshot
+    ///
+    /// What no other snapshot needs is given back by the next prunings.
+    #[command(after_long_help = "Examples:\n  cocoonbox snapshots forget 0000019a")]
+    Forget {
+        #[command(flatten)]
+        target: BoxOption,
+        /// A snapshot's id or its beginning
+        id: String,
+    },
+    /// Delete what the rule does not keep, of all your boxes, and give back what no snapshot needs
+    ///
+    /// Done once a day by itself. What is given up is deleted a day later, so that saves under way lose nothing.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox snapshots prune --dry-run\n  cocoonbox snapshots prune"
+    )]
+    Prune {
+        /// Say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Show how much is kept, and by which rule
+    #[command(after_long_help = "Examples:\n  cocoonbox snapshots usage --json | jq .bytes")]
+    Usage,
+    /// Set by which rule snapshots of all your boxes are kept
+    ///
+    /// Counted back from each pruning; 0 = none in that span. What is not given stays as it is.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox snapshots keep --all-hours 48 --weekly-days 730\n  cocoonbox snapshots keep --default"
+    )]
+    Keep(Keep),
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct Keep {
+    /// All of these last hours
+    #[arg(long, value_name = "N")]
+    pub all_hours: Option<u32>,
+    /// The last of each hour of these last days
+    #[arg(long, value_name = "N")]
+    pub hourly_days: Option<u32>,
+    /// The last of each day of these last days
+    #[arg(long, value_name = "N")]
+    pub daily_days: Option<u32>,
+    /// The last of each week of these last days
+    #[arg(long, value_name = "N")]
+    pub weekly_days: Option<u32>,
+    /// The rule that there is without one
+    #[arg(long, conflicts_with_all = ["all_hours", "hourly_days", "daily_days", "weekly_days"])]
+    pub default: bool,
+}
+
 /// Which saved moment.
 #[derive(Args, Clone, Debug)]
 pub struct At {
-    /// `latest`, a snapshot's id or its beginning, a time, or an offset key: the last save before it
+    /// `latest`, a snapshot's id or its beginning, a time, an offset key, or `before:` and a tool call's id: the last
+    /// save before it
     #[arg(long, value_name = "MOMENT", default_value = "latest")]
     pub at: String,
 }

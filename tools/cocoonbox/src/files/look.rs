@@ -12,10 +12,7 @@ use tonic::Request;
 use super::{lossy, moment, path as in_box, save};
 use crate::{
     capsule::size,
-    cli::{
-        BoxOption,
-        files::{At, Snapshots},
-    },
+    cli::{BoxOption, files::At},
     client::{Client, repeat, request},
     context::Context,
     exit::Exit,
@@ -26,9 +23,9 @@ use crate::{
 /// Snapshots of one answer.
 const PAGE: u32 = 1_000;
 
-pub async fn snapshots(ctx: &mut Context, args: Snapshots) -> Result<Exit, Failure> {
+pub(super) async fn list(ctx: &mut Context, name: &str) -> Result<Exit, Failure> {
     let client = ctx.client().await?;
-    let found = target::find(&client, &args.name).await?;
+    let found = target::find(&client, name).await?;
     let mut page_token = String::new();
     let mut is_first = true;
     loop {
@@ -57,9 +54,9 @@ pub async fn snapshots(ctx: &mut Context, args: Snapshots) -> Result<Exit, Failu
     }
 }
 
-fn line(snapshot: &Snapshot) -> String {
+pub(super) fn line(snapshot: &Snapshot) -> String {
     format!(
-        "{}  {}  {:<9}  {:>8} files  {:>7} changed  {:>9}  +{}",
+        "{}  {}  {:<9}  {:>8} files  {:>7} changed  {:>9}  +{}{}",
         snapshot.id,
         text::moment(snapshot.started_ms),
         snapshot.reason,
@@ -67,6 +64,7 @@ fn line(snapshot: &Snapshot) -> String {
         snapshot.files_changed,
         size(snapshot.bytes),
         size(snapshot.bytes_added),
+        if snapshot.pinned { "  pinned" } else { "" },
     )
 }
 
@@ -76,6 +74,7 @@ pub(super) fn record(snapshot: &Snapshot) -> Value {
         "box_id": snapshot.box_id,
         "parent_id": snapshot.parent_id,
         "reason": snapshot.reason,
+        "pinned": snapshot.pinned,
         "started_ms": snapshot.started_ms,
         "ended_ms": snapshot.ended_ms,
         "files": snapshot.files,

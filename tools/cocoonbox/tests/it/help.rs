@@ -40,10 +40,10 @@ async fn the_overview() {
       watch        Watch your boxes change
       hibernate    Put a box to sleep
       delete       Delete a box and everything in it
-      fork         Make a box out of one that sleeps
+      fork         Make a box out of another, as it is or as it was
       box          Show a box, and choose its models
       save         Save the files of a box
-      snapshots    List the saved moments of a box's files, newest first
+      snapshots    List the saved moments of a box's files, newest first, and say which are kept
       files        Look into saved moments of a box's files, and give them back
       send         Give an agent something to do and watch it work
       cancel       Ask an agent to stop its turn

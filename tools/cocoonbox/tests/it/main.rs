@@ -5,6 +5,7 @@
 mod agent;
 mod boxes;
 mod capsule;
+mod capsule_killed;
 mod doctor;
 mod erase;
 mod errors;

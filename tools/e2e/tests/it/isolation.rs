@@ -189,6 +189,17 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }
+        ("/cocoonbox.control.v1.Capsule", "Pin" | "Unpin" | "Forget") => {
+            let request = control::PinRequest {
+                box_id,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        // Of the caller's own account.
+        ("/cocoonbox.control.v1.Capsule", "GetStorage" | "SetRetention" | "Prune") => {
+            (Bytes::new(), ShowNothing)
+        }
         ("/cocoonbox.control.v1.Users", "Bootstrap") => (
             bytes(control::BootstrapRequest::default().encode_to_vec()),
             BeRefusedToAll,

@@ -242,17 +242,17 @@ fn a_fork_has_the_files_and_the_history() {
             box_id: source.id.clone(),
             at: at.to_owned(),
             name: name.to_owned(),
-            command_id: String::new(),
+            ..ForkRequest::default()
         };
         let awake = user.boxes().fork(fork("", "copy")).await;
         assert_eq!(reason(&awake.expect_err("it runs")), "BOX_NOT_HIBERNATED");
         source.hibernate().await;
         let events = source.events("", &[]).all().await.expect("readable");
         let past = user.boxes().fork(fork(&events[0].offset_key, "copy")).await;
-        let past = past.expect_err("its files are not kept");
+        let past = past.expect_err("no save is that old");
         assert_eq!(
             (past.code(), reason(&past)),
-            (Code::Unimplemented, "FORK_OF_PAST".into())
+            (Code::NotFound, "NO_SNAPSHOT_BEFORE".into())
         );
         let taken = user.boxes().fork(fork("", "main")).await;
         assert_eq!(reason(&taken.expect_err("a name")), "BOX_NAME_TAKEN");
