@@ -6,6 +6,7 @@
 
 mod backoff;
 mod demand;
+pub mod handed;
 mod output;
 mod part;
 mod plan;
@@ -47,17 +48,20 @@ pub enum Error {
 }
 
 /// Keeps every part of the plan up until `stop`, and tells who asks on `listener` what happens to them.
-/// `session` is an id that no other life of this process has. `wanted` is where somebody connects who wants
-/// the part that is on demand; without it that part is never started.
+/// `session` is an id that no other life of this process has. `wanted` are the sockets where somebody
+/// connects who wants a part that is on demand, by the part's name; one that has none is never started.
 pub async fn serve(
     plan: Plan,
     session: String,
     listener: UnixListener,
-    wanted: Option<UnixListener>,
+    wanted: Vec<(String, UnixListener)>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let wanted = wanted.map(Demand::new).transpose();
-    let wanted = wanted.map_err(Error::Socket)?;
+    let wanted = wanted
+        .into_iter()
+        .map(|(part, listener)| Ok((part, Demand::new(listener)?)))
+        .collect::<io::Result<HashMap<_, _>>>()
+        .map_err(Error::Socket)?;
     let reports = Reports::begin(session, &plan.parts);
     let served = server::serve(listener, reports.clone(), stop.clone());
     let kept = run(plan, wanted, stop, |happened| reports.add(happened));
@@ -71,7 +75,7 @@ pub async fn serve(
 
 async fn run(
     plan: Plan,
-    mut wanted: Option<Demand>,
+    mut wanted: HashMap<String, Demand>,
     stop: CancellationToken,
     mut told: impl FnMut(Happened),
 ) -> Result<(), Error> {
@@ -82,7 +86,7 @@ async fn run(
     let stop_parts = CancellationToken::new();
     let mut keepers = JoinSet::new();
     for part in plan.parts {
-        let demand = if part.on_demand { wanted.take() } else { None };
+        let demand = wanted.remove(&part.name).filter(|_| part.on_demand);
         if part.on_demand && demand.is_none() {
             continue;
         }

@@ -48,7 +48,8 @@ pub async fn run(layout: Layout) -> Result<(), Error> {
     let mut dead = signal(SignalKind::child()).map_err(Error::Signals)?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     folders::prepare(&layout)?;
-    let socket = |name, callers| folders::socket(&layout, name, callers).map_err(Error::Socket);
+    let socket =
+        |name: &str, callers| folders::socket(&layout, name, callers).map_err(Error::Socket);
     let toolhost = socket("toolhost.sock", Callers::Agent)?;
     let mut children = vec![
         Child::new(Role::Toolhost, Some(toolhost)),
@@ -58,8 +59,9 @@ pub async fn run(layout: Layout) -> Result<(), Error> {
     if layout.plan.exists() {
         folders::x11_sockets(&layout)?;
         let mut desktop = Child::new(Role::Desktop, Some(socket("desktop.sock", Callers::Agent)?));
-        if layout.browser.exists() {
-            desktop = desktop.also(socket("browser.sock", Callers::All)?);
+        for (part, callers) in folders::on_demand(&layout) {
+            let listener = socket(&format!("{part}.sock"), callers)?;
+            desktop = desktop.also(part, listener);
         }
         children.push(desktop);
     }

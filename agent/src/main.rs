@@ -137,7 +137,7 @@ struct BrowseOptions {
 struct DesktopOptions {
     /// Standard output is a second listening socket: that of the part that is on demand.
     #[arg(long)]
-    browser_on_stdout: bool,
+    sockets_on_stdout: bool,
     /// What there is to start.
     #[arg(long, default_value = desktop::PLAN_PATH)]
     plan: PathBuf,
@@ -245,11 +245,10 @@ fn run_desktop(options: DesktopOptions) -> anyhow::Result<()> {
         anyhow::bail!("there is no plan at `{}`", options.plan.display());
     };
     let listener = listener(options.socket)?;
-    let wanted = if options.browser_on_stdout {
-        let socket = std::io::stdout().as_fd().try_clone_to_owned()?;
-        Some(UnixListener::from(socket))
+    let wanted = if options.sockets_on_stdout {
+        desktop::handed::take(&std::io::stdout().as_fd().try_clone_to_owned()?)?
     } else {
-        None
+        Vec::new()
     };
     let session = SystemIds.draw().simple().to_string();
     single_threaded()?.block_on(async {

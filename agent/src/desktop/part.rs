@@ -95,6 +95,9 @@ impl Keeper {
             let began = Instant::now();
             let over = self.run_once(began, &stop).await;
             self.announce.send_replace(false);
+            if !stop.is_cancelled() && !probe::succeeds(&self.part.after, &self.environment).await {
+                tracing::info!(part = self.part.name, "what it left was not put away");
+            }
             match over {
                 Over::Stopped => return,
                 // With everything else, which is asked to end in no order.

@@ -41,9 +41,12 @@ pub struct Part {
     #[serde(default)]
     pub ready: Ready,
     /// Started when somebody connects to the socket that it gets as its standard input, and not again when it
-    /// has ended well until somebody else does. One part of a plan.
+    /// has ended well until somebody else does. The socket has the part's name.
     #[serde(default)]
     pub on_demand: bool,
+    /// Run when it has ended while the rest goes on, however it did: puts away what it may have left.
+    #[serde(default)]
+    pub after: Vec<String>,
 }
 
 /// What has to hold for a part to count as ready: all of it, or that it runs if there is nothing.
@@ -74,8 +77,6 @@ pub enum Error {
     TooMany(usize),
     #[error("two parts are called `{0}`")]
     Twice(String),
-    #[error("part `{0}` is on demand, as another is above it: there is one socket")]
-    OneSocket(String),
     #[error("part `{0}` has no command")]
     NoCommand(String),
     #[error("part `{part}` needs `{needs}`, which does not stand above it")]
@@ -105,10 +106,6 @@ impl Plan {
             return Err(Error::TooMany(plan.parts.len()));
         }
         let mut above = HashSet::new();
-        let mut on_demand = plan.parts.iter().filter(|part| part.on_demand);
-        if let Some(second) = on_demand.nth(1) {
-            return Err(Error::OneSocket(second.name.clone()));
-        }
         for part in &plan.parts {
             if part.command.first().is_none_or(String::is_empty) {
                 return Err(Error::NoCommand(part.name.clone()));
@@ -173,15 +170,6 @@ mod tests {
         assert_eq!(
             refused(&part("restart = true")),
             "the plan is no TOML of this form"
-        );
-        let two = format!(
-            "{}{}",
-            part("on_demand = true\n"),
-            part("on_demand = true").replace("'a'", "'b'")
-        );
-        assert_eq!(
-            refused(&two),
-            "part `b` is on demand, as another is above it: there is one socket"
         );
         let mut many = part("");
         for number in 0..PARTS_MAX {

@@ -27,7 +27,7 @@ impl Desktop {
         let (sender, happened) = mpsc::unbounded_channel();
         let told = move |one| drop(sender.send(one));
         let wanted = std::os::unix::net::UnixListener::bind(folder.path().join("wanted")).unwrap();
-        let wanted = Some(Demand::new(wanted).unwrap());
+        let wanted = HashMap::from([("wanted".to_owned(), Demand::new(wanted).unwrap())]);
         let task = tokio::spawn(run(plan, wanted, stop.clone(), told));
         Self {
             happened,
@@ -163,6 +163,7 @@ sys.exit(0 if caller.recv(4) == b'good' else 3)
 """]
 needs = ["below"]
 on_demand = true
+after = ["sh", "-c", "echo put away >> $F/after"]
 "#;
 
 #[tokio::test]
@@ -188,6 +189,9 @@ async fn a_part_on_demand_runs_while_it_is_wanted() {
     };
     assert_eq!((part.as_str(), ending), ("wanted", Ending::Exited(3)));
     drop(caller);
+    let after = std::fs::read_to_string(desktop.folder.path().join("after")).unwrap();
+    // Twice when it had ended well, once when it had not.
+    assert_eq!(after, "put away\n".repeat(3));
     drop(ask(b"good"));
     assert_eq!(desktop.started().await, "wanted");
     desktop.end().await;

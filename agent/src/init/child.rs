@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitStatus};
 use tokio::time::Instant;
 
 use super::folders::{AGENT_ID, USER_ID};
-use crate::toolhost;
+use crate::{desktop::handed, toolhost};
 
 const HOME: &str = "/home/user";
 const DOOR: &str = "http://127.0.0.1:3128";
@@ -38,8 +38,8 @@ pub(super) struct Child {
     role: Role,
     /// Its socket, held here so that connections to it outlive it.
     listener: Option<OwnedFd>,
-    /// Another one: that of what it starts on demand.
-    also: Option<OwnedFd>,
+    /// Others by name: those of what it starts on demand.
+    also: Vec<(String, OwnedFd)>,
     pid: Option<Pid>,
     started: Instant,
     /// When to start it; `None` while it runs.
@@ -53,7 +53,7 @@ impl Child {
         Self {
             role,
             listener: listener.map(OwnedFd::from),
-            also: None,
+            also: Vec::new(),
             pid: None,
             started: now,
             due: Some(now),
@@ -61,12 +61,10 @@ impl Child {
         }
     }
 
-    /// With another socket, which it finds as its standard output.
-    pub(super) fn also(self, listener: UnixListener) -> Self {
-        Self {
-            also: Some(listener.into()),
-            ..self
-        }
+    /// With another socket, which its standard output gives it.
+    pub(super) fn also(mut self, name: String, listener: UnixListener) -> Self {
+        self.also.push((name, listener.into()));
+        self
     }
 
     pub(super) fn role(&self) -> Role {
@@ -157,9 +155,9 @@ impl Child {
                 .envs(toolhost::environment(HOME, DOOR, true, HashMap::new()))
                 .stdin(self.socket()?),
         };
-        if let Some(also) = &self.also {
-            command.arg("--browser-on-stdout");
-            command.stdout(OwnedFd::try_clone(also)?);
+        if !self.also.is_empty() {
+            command.arg("--sockets-on-stdout");
+            command.stdout(handed::give(&self.also)?);
         }
         let child = command.spawn()?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

@@ -103,6 +103,27 @@ pub(super) enum Callers {
     All,
 }
 
+/// The parts of the desktop that are started when somebody connects to a socket, and who may.
+pub(super) fn on_demand(layout: &Layout) -> Vec<(String, Callers)> {
+    let plan = match desktop::Plan::read(&layout.plan) {
+        Ok(plan) => plan,
+        Err(error) => {
+            // The desktop itself says so again, and goes without.
+            tracing::error!(%error, "the plan of the desktop cannot be followed");
+            None
+        }
+    };
+    let parts = plan.into_iter().flat_map(|plan| plan.parts);
+    let names = parts.filter(|part| part.on_demand).map(|part| part.name);
+    let callers = |name: String| match name.as_str() {
+        // The user's own programs open pages.
+        "browser" if layout.browser.exists() => Some((name, Callers::All)),
+        "computer" => Some((name, Callers::Agent)),
+        _ => None,
+    };
+    names.filter_map(callers).collect()
+}
+
 /// Makes a socket: root's, and it is decided here who may connect.
 pub(super) fn socket(layout: &Layout, name: &str, callers: Callers) -> io::Result<UnixListener> {
     let path = layout.run.join(name);
