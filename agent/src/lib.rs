@@ -17,6 +17,7 @@ pub mod identity;
 pub mod init;
 mod jobs;
 pub mod journal;
+mod lines;
 mod mcp;
 mod prefix;
 mod rpc;

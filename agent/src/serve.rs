@@ -130,8 +130,7 @@ pub async fn serve(
     let displays = Displays::default();
     // Init makes the socket before it starts us, where the image has a browser.
     if config.browser.exists() {
-        let (acts, looks) = browser_tools(config.browser.clone(), displays.clone());
-        tools.replace("browser", vec![Arc::new(looks), Arc::new(acts)]);
+        tools.replace("browser", browser_tools(config.browser.clone(), displays.clone()));
     }
     tools.replace("own", own_tools(&blobs, &toolhost));
     let (door, stop_servers) = (config.door, stop_turns.clone());

@@ -5,6 +5,7 @@
 
 mod args;
 mod browser;
+mod driven;
 mod files;
 mod finished;
 mod memory;

@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use self::state::state;
 use super::clickable::Clickables;
+use crate::lines::quoted;
+
+pub(super) use crate::lines::plain;
 
 /// Lines of one page. What is behind them is said to be missing.
 const LINES_MAX: usize = 20_000;
@@ -403,33 +406,6 @@ fn shown_role(node: &AxNode) -> String {
         "generic" if node.is("editable") => "textbox".to_owned(),
         role => role.to_ascii_lowercase(),
     }
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""))
-}
-
-/// One line of text without anything that is not to be seen.
-pub(super) fn plain(text: &str, chars_max: usize) -> String {
-    let mut plain = String::new();
-    let mut chars = 0;
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
-        if word.is_empty() {
-            continue;
-        }
-        if !plain.is_empty() {
-            plain.push(' ');
-        }
-        for c in word.chars() {
-            chars += 1;
-            if chars > chars_max {
-                plain.push('…');
-                return plain;
-            }
-            plain.push(c);
-        }
-    }
-    plain
 }
 
 #[cfg(test)]

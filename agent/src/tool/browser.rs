@@ -1,14 +1,8 @@
 //! `browser` and `browser_look`: the box's browser, through whoever holds it.
 
-use std::{
-    collections::HashMap,
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use cocoonbox_events::{Clock, SystemClock};
 use cocoonbox_proto::toolhost::v1::{BrowserActRequest, browser_client::BrowserClient};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
@@ -19,6 +13,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use super::{
     Context, Finished, Tool,
     args::typed,
+    driven::Driven,
     files::finished,
     schema::{flag, number, object, text},
 };
@@ -27,7 +22,7 @@ use crate::{
         MESSAGE_BYTES_MAX,
         action::{Act, Look},
     },
-    control::{Displays, Permit, Refused},
+    control::Displays,
     wire::ToolSpec,
 };
 
@@ -39,22 +34,20 @@ const SILENT: &str = "the browser does not answer";
 const ANSWER_MAX: Duration = Duration::from_mins(3);
 
 /// `browser`.
-pub(crate) struct BrowserTool {
+struct BrowserTool {
     client: BrowserClient<Channel>,
-    displays: Displays,
-    /// Which hand-over each agent was told of last.
-    told: Mutex<HashMap<String, u64>>,
+    driven: Driven,
     spec: ToolSpec,
 }
 
 /// `browser_look`.
-pub(crate) struct BrowserLookTool {
+struct BrowserLookTool {
     client: BrowserClient<Channel>,
     spec: ToolSpec,
 }
 
 /// Returns the tools of the browser that is asked for at this socket.
-pub(crate) fn browser_tools(socket: PathBuf, displays: Displays) -> (BrowserTool, BrowserLookTool) {
+pub(crate) fn browser_tools(socket: PathBuf, displays: Displays) -> Vec<Arc<dyn Tool>> {
     let channel = Endpoint::from_static("http://browser").connect_with_connector_lazy(
         tower::service_fn(move |_: Uri| {
             let socket = socket.clone();
@@ -64,15 +57,14 @@ pub(crate) fn browser_tools(socket: PathBuf, displays: Displays) -> (BrowserTool
     let client = BrowserClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let acts = BrowserTool {
         client: client.clone(),
-        displays,
-        told: Mutex::default(),
+        driven: Driven::new(DISPLAY, displays),
         spec: act_spec(),
     };
     let looks = BrowserLookTool {
         client,
         spec: look_spec(),
     };
-    (acts, looks)
+    vec![Arc::new(looks), Arc::new(acts)]
 }
 
 #[async_trait]
@@ -91,21 +83,8 @@ impl Tool for BrowserTool {
         if let Err(finished) = typed::<Act>(args.clone()) {
             return Some(finished);
         }
-        let permit = match self.displays.enter(DISPLAY) {
-            Ok(permit) => permit,
-            Err(refused) => return Some(Finished::error(said(&refused))),
-        };
-        let mut done = tokio::select! {
-            done = ask(&self.client, context, &args, false) => done,
-            () = permit.revoked() => Finished::error(
-                "a person took control of the display, and the action was cut short; \
-                 wait until it is handed back, and look before you go on",
-            ),
-        };
-        if let Some(told) = self.handed_back(context.agent_id, &permit) {
-            done.content = format!("{told}\n{}", done.content);
-        }
-        Some(done)
+        let done = ask(&self.client, context, &args, false);
+        Some(self.driven.act(context.agent_id, done).await)
     }
 }
 
@@ -144,36 +123,6 @@ async fn ask(
         return Finished::error(SILENT);
     };
     finished(answer.map(tonic::Response::into_inner), SILENT)
-}
-
-fn said(refused: &Refused) -> String {
-    match refused {
-        Refused::Held { until_ms, .. } => {
-            let left_s = (until_ms - SystemClock.now_us() / 1_000).max(0) / 1_000;
-            format!("nothing was done: {refused} (it ends in {left_s} s unless there is input)")
-        }
-        Refused::Unknown => format!("nothing was done: {refused}"),
-    }
-}
-
-impl BrowserTool {
-    /// What a person left behind, for an agent that goes on; once.
-    fn handed_back(&self, agent_id: &str, permit: &Permit) -> Option<String> {
-        let back = permit.handed_back.as_ref()?;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert(agent_id.to_owned(), back.fence) == Some(back.fence) {
-            return None;
-        }
-        let note = if back.note.is_empty() {
-            String::new()
-        } else {
-            format!(" and says: {}", back.note)
-        };
-        Some(format!(
-            "[{} had control of this display before{note}; what it shows may have changed]",
-            back.label
-        ))
-    }
 }
 
 fn act_spec() -> ToolSpec {
