@@ -69,6 +69,9 @@ need_boxes() { need_packages runc erofs-utils mmdebstrap e2fsprogs mount; }
 # makes disks fail, and the browser that the agent is tried with outside of boxes.
 need_tested() {
   need_packages postgresql python3 openssl strace e2fsprogs
+  # A desktop, and programs of three kinds for it: the agent's computer tool is tried with them outside of boxes.
+  need_packages tigervnc-standalone-server openbox at-spi2-core dbus dbus-bin xterm x11-utils x11-xserver-utils \
+    x11-xkb-utils python3-gi gir1.2-gtk-3.0 gir1.2-gtk-4.0
   # On Ubuntu it is no package but a snap, and its tests say that they are left out.
   if grep -qx 'ID=debian' /etc/os-release; then need_packages chromium; fi
 }

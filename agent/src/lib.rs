@@ -1,13 +1,14 @@
 //! What runs inside a box: the turn loop, the tools, the box's log and the box's gRPC server.
 //!
-//! One binary, four processes: `init` is process 1, `serve` runs as `cbagent`, `toolhost` and `desktop` as
-//! the desktop user. See the README of this folder.
+//! One binary, six processes: `init` is process 1, `serve` runs as `cbagent`, `toolhost`, `desktop`, `browser` and
+//! `computer` as the desktop user. See the README of this folder.
 
 #![deny(unsafe_code)]
 
 pub mod args;
 mod blobs;
 pub mod browser;
+pub mod computer;
 pub mod control;
 pub mod credential;
 pub mod desktop;

@@ -1,4 +1,4 @@
-//! `cocoonbox-agent`: `init`, `serve`, `toolhost`, `desktop` and `browser` of a box.
+//! `cocoonbox-agent`: `init`, `serve`, `toolhost`, `desktop`, `browser` and `computer` of a box.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use cocoonbox_agent::{
-    browser, desktop, init, serve, supervise,
+    browser, computer, desktop, init, serve, supervise,
     toolhost::{self, Peers, Roots},
 };
 use cocoonbox_events::{Ids, SystemIds};
@@ -44,6 +44,8 @@ enum Command {
     Desktop(DesktopOptions),
     /// Holds the browser while somebody wants it.
     Browser(BrowserOptions),
+    /// Looks at the display and acts on it for agents, while one wants to.
+    Computer(ComputerOptions),
     /// Starts the browser for a person. Ends with code 3 if it runs already.
     Browse(BrowseOptions),
 }
@@ -68,6 +70,9 @@ struct ServeOptions {
     /// Where the browser is asked for, where there is one.
     #[arg(long, default_value = browser::SOCKET)]
     browser: PathBuf,
+    /// Where the display is acted on, where there is one.
+    #[arg(long, default_value = computer::SOCKET)]
+    computer: PathBuf,
     /// The door through which models are reached.
     #[arg(long, default_value = "127.0.0.1:3128")]
     door: SocketAddr,
@@ -125,6 +130,25 @@ struct BrowserOptions {
 }
 
 #[derive(clap::Args)]
+struct ComputerOptions {
+    /// Take the listening socket from standard input, as `desktop` gives it.
+    #[arg(long, conflicts_with = "socket")]
+    socket_on_stdin: bool,
+    /// Make the listening socket here.
+    #[arg(long, required_unless_present_any = ["socket_on_stdin", "put_away"])]
+    socket: Option<PathBuf>,
+    /// Only take away what one that was killed has left at the display.
+    #[arg(long)]
+    put_away: bool,
+    /// The uid of the agents' loop.
+    #[arg(long, default_value_t = 990)]
+    agent_uid: u32,
+    /// Seconds without a call after which it ends.
+    #[arg(long, default_value_t = 900)]
+    idle_s: u64,
+}
+
+#[derive(clap::Args)]
 struct BrowseOptions {
     #[arg(long, default_value = browser::SOCKET)]
     socket: PathBuf,
@@ -135,7 +159,7 @@ struct BrowseOptions {
 
 #[derive(clap::Args)]
 struct DesktopOptions {
-    /// Standard output is a second listening socket: that of the part that is on demand.
+    /// Standard output gives the listening sockets of the parts that are on demand.
     #[arg(long)]
     sockets_on_stdout: bool,
     /// What there is to start.
@@ -180,6 +204,7 @@ fn run(options: Options) -> anyhow::Result<ExitCode> {
         Command::Toolhost(options) => run_toolhost(options)?,
         Command::Desktop(options) => run_desktop(options)?,
         Command::Browser(options) => run_browser(options)?,
+        Command::Computer(options) => run_computer(options)?,
         Command::Browse(options) => return run_browse(options),
     }
     Ok(ExitCode::SUCCESS)
@@ -196,6 +221,7 @@ fn run_serve(options: ServeOptions) -> anyhow::Result<()> {
         toolhost: options.toolhost,
         desktop: options.desktop,
         browser: options.browser,
+        computer: options.computer,
         door: options.door,
         crash_at: options.crash_at,
         crash_after: options.crash_after,
@@ -269,6 +295,21 @@ fn run_browser(options: BrowserOptions) -> anyhow::Result<()> {
     single_threaded()?.block_on(async {
         let stop = stop_on_signals()?;
         Ok(browser::serve(listener, config, stop).await?)
+    })
+}
+
+fn run_computer(options: ComputerOptions) -> anyhow::Result<()> {
+    if options.put_away {
+        return Ok(computer::put_away()?);
+    }
+    let listener = listener(options.socket)?;
+    let config = computer::Config {
+        agent_uid: options.agent_uid,
+        idle: std::time::Duration::from_secs(options.idle_s),
+    };
+    single_threaded()?.block_on(async {
+        let stop = stop_on_signals()?;
+        Ok(computer::serve(listener, config, stop).await?)
     })
 }
 

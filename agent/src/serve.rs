@@ -34,7 +34,8 @@ use crate::{
     mcp,
     rpc::{AgentsService, BoxLogService, FenceService, Gate, GuardLayer, SessionService},
     tool::{
-        ShellTool, TaskTool, TerminalTool, Tools, WebTool, browser_tools, file_tools, own_tools,
+        ShellTool, TaskTool, TerminalTool, Tools, WebTool, browser_tools, computer_tools,
+        file_tools, own_tools,
     },
     turn::Agents,
     wire::Door,
@@ -69,6 +70,8 @@ pub struct Config {
     pub desktop: PathBuf,
     /// Where the browser is asked for. It need not exist.
     pub browser: PathBuf,
+    /// Where the display is acted on. It need not exist.
+    pub computer: PathBuf,
     /// The door through which models are reached.
     pub door: SocketAddr,
     /// For tests: abort just before the n-th append; 0 = never. Builds without debug assertions
@@ -130,7 +133,16 @@ pub async fn serve(
     let displays = Displays::default();
     // Init makes the socket before it starts us, where the image has a browser.
     if config.browser.exists() {
-        tools.replace("browser", browser_tools(config.browser.clone(), displays.clone()));
+        tools.replace(
+            "browser",
+            browser_tools(config.browser.clone(), displays.clone()),
+        );
+    }
+    if config.computer.exists() {
+        tools.replace(
+            "computer",
+            computer_tools(config.computer.clone(), displays.clone()),
+        );
     }
     tools.replace("own", own_tools(&blobs, &toolhost));
     let (door, stop_servers) = (config.door, stop_turns.clone());

@@ -5,6 +5,7 @@
 
 mod args;
 mod browser;
+mod computer;
 mod driven;
 mod files;
 mod finished;
@@ -20,6 +21,7 @@ mod terminal;
 mod web;
 
 pub(crate) use browser::browser_tools;
+pub(crate) use computer::computer_tools;
 pub(crate) use files::file_tools;
 pub(crate) use finished::{Finished, Picture, Told};
 pub(crate) use shell::ShellTool;

@@ -83,7 +83,8 @@ impl TaskTool {
                     "role": {
                         "type": "string",
                         "enum": ["main", "computer"],
-                        "description": "`computer` for work at the screen. Default `main`.",
+                        "description": "`computer` for work in programs with windows: it alone sees the screen and \
+                            clicks and types there. Say what is to be done, not where to click. Default `main`.",
                     },
                     "tokens_max": number("Tokens that it may use in all. Default 2000000.",
                         TOKENS_MIN, TOKENS_MAX),

@@ -120,6 +120,11 @@ fn planning(tools: &[ToolSpec]) -> Option<String> {
              choose the sensible way and say that you did.",
         ),
         (
+            "computer",
+            "- At the screen: look with `computer_look` before you act, prefer refs to places, and read what \
+             each action says has changed before the next one.",
+        ),
+        (
             "memory",
             "- When you learn what will matter in later conversations, keep it with `memory`.",
         ),

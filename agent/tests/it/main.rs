@@ -7,6 +7,7 @@ mod cancel;
 mod certificates;
 mod children;
 mod compaction;
+mod computer;
 mod crash;
 mod credentials;
 mod door;

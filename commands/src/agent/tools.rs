@@ -21,7 +21,7 @@ pub const TASK: &str = "task";
 pub fn effect(name: &str) -> Effect {
     match name {
         "read" | "ls" | "glob" | "grep" | "output" | "web_fetch" | "skill" | "mcp_servers"
-        | "browser_look" | ASK_USER
+        | "browser_look" | "computer_look" | ASK_USER
         | TODO
         // Started again, it goes on with the subagent that it has.
         | TASK => Effect::ReadOnly,
@@ -63,6 +63,7 @@ fn known(name: &str, args: &Value) -> Option<Risk> {
             None => Risk::WriteOutside,
         },
         "browser" => browser(text("action")),
+        "computer" => computer(text("action")),
         "memory" => match text("action") {
             Some("view") => Risk::Read,
             _ => Risk::WriteWorkspace,
@@ -80,6 +81,15 @@ fn browser(action: Option<&str>) -> Risk {
             "navigate" | "back" | "forward" | "reload" | "click" | "type" | "fill" | "select"
             | "press" | "drag" | "upload" | "dialog",
         ) => Risk::NetworkWrite,
+        _ => Risk::Destructive,
+    }
+}
+
+/// A program may do anything with a click, and it is not known which program it is.
+fn computer(action: Option<&str>) -> Risk {
+    match action {
+        Some("move" | "scroll" | "window") => Risk::Read,
+        Some("click" | "drag" | "key" | "type" | "set") => Risk::NetworkWrite,
         _ => Risk::Destructive,
     }
 }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod capsule;
+mod computer;
 mod crash;
 mod desktop;
 mod erase;

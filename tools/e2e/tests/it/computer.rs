@@ -1,0 +1,189 @@
+//! Agents at the screen of a box: what is given to a helper that works there is done there.
+
+use cocoonbox_e2e::{Installation, Setup, Shared, TheBox, programs::need_image, run, until};
+use cocoonbox_proto::{
+    agent::v1::{ReleaseControlRequest, TakeControlRequest},
+    control::v1::{Desktop, EnsureRequest, Flavor, GetBoxRequest, desktop},
+};
+
+static SHARED: Shared = Shared::new(|| Setup::scripted(CONVERSATION));
+
+/// What a keyboard of any one country cannot write.
+const TEXT: &str = r"Привет 你好 é ß İ 👩‍👩‍👧 {}[]\|@€";
+
+/// The main agent says what it wants done, and a helper does it at the screen.
+const CONVERSATION: &str = r#"
+[[conversation]]
+when = "have it written"
+[[conversation.step]]
+tools = [{ name = "task", args = { description = "write", role = "computer", prompt = "WRITE it into the terminal" } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+when = "WRITE"
+[[conversation.step]]
+tools = [{ name = "computer_look", args = { action = "snapshot" } }]
+[[conversation.step]]
+expect = "\"Terminal\""
+tools = [{ name = "computer", args = { action = "type", text = 'Привет 你好 é ß İ 👩‍👩‍👧 {}[]\|@€', enter = true } }]
+[[conversation.step]]
+tools = [{ name = "computer_look", args = { action = "screenshot" } }]
+[[conversation.step]]
+expect_images = 1
+text = "It is written."
+[[conversation]]
+when = "fill the page"
+[[conversation.step]]
+tools = [{ name = "task", args = { description = "fill", role = "computer", prompt = "FILL the field of the page" } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+when = "FILL"
+[[conversation.step]]
+tools = [{ name = "computer", args = { action = "click", x = 640, y = 500 } }]
+[[conversation.step]]
+tools = [{ name = "computer", args = { action = "type", text = 'Привет 你好 é ß İ 👩‍👩‍👧 {}[]\|@€' } }]
+[[conversation.step]]
+tools = [{ name = "computer_look", args = { action = "wait", text = "holds" } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+when = "yourself"
+[[conversation.step]]
+tools = [{ name = "computer", args = { action = "click", x = 10, y = 10 } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+when = "have it clicked"
+[[conversation.step]]
+tools = [{ name = "task", args = { description = "click", role = "computer", prompt = "CLICK there" } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+when = "CLICK"
+[[conversation.step]]
+tools = [{ name = "computer", args = { action = "click", x = 10, y = 10 } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+[[conversation.step]]
+text = "Hello."
+"#;
+
+/// A page that is all field, and says in its title what it holds.
+const PAGE: &str = "<!doctype html><title>empty</title><body style='margin:0'><textarea \
+    style='width:100vw;height:100vh' oninput='document.title=\\\"holds \\\"+this.value'></textarea>";
+
+async fn light(installation: &Installation, user: &str) -> TheBox {
+    need_image("light");
+    let user = installation.user(user).await;
+    let request = EnsureRequest {
+        flavor: Flavor::Light.into(),
+        name: "main".into(),
+        ..EnsureRequest::default()
+    };
+    let (id, ended) = user.ensure_as(request).await.expect("a light box is made");
+    assert!(ended.is_some_and(|ended| ended.is_done()));
+    let the_box = TheBox::of(installation, &user, id);
+    until("the desktop is ready", || async {
+        let request = GetBoxRequest {
+            box_id: the_box.id.clone(),
+            ..GetBoxRequest::default()
+        };
+        let told = the_box.user.boxes().get(request).await;
+        let told = told.expect("the box is there").into_inner();
+        let state = told.desktop.as_ref().map(Desktop::state);
+        (state == Some(desktop::State::Ready)).then_some(())
+    })
+    .await;
+    the_box
+}
+
+async fn begin(the_box: &TheBox, command: &str) {
+    let line = format!("setsid {command} >/dev/null 2>&1 </dev/null &");
+    the_box.sh(&line).await;
+}
+
+/// Waits until the window manager has a window: before that nobody is told of it.
+async fn has_window(the_box: &TheBox, title: &str) {
+    let look = format!(
+        "for id in $(xprop -root _NET_CLIENT_LIST | grep -o '0x[0-9a-f]*'); do \
+         xprop -id $id WM_NAME; done | grep -q '\"{title}'"
+    );
+    let look = format!("until {look}; do sleep 0.1; done");
+    cocoonbox_e2e::until::soon("its window is there", the_box.sh(&look)).await;
+}
+
+#[test]
+fn a_helper_at_the_screen_writes_into_a_terminal_exactly() {
+    run(async {
+        let installation = SHARED.get().await;
+        let the_box = light(&installation, "writer").await;
+        begin(
+            &the_box,
+            "xterm -title Terminal -e sh -c 'head -n 1 >~/part; mv ~/part ~/typed'",
+        )
+        .await;
+        has_window(&the_box, "Terminal").await;
+        let turn = the_box.send("have it written").await;
+        turn.assert_done();
+        assert!(turn.text().ends_with("It is written."), "{}", turn.text());
+        let typed = "until [ -e ~/typed ]; do sleep 0.1; done; cat ~/typed";
+        let typed = cocoonbox_e2e::until::soon("it is typed", the_box.sh(typed)).await;
+        assert_eq!(typed.trim_end_matches('\n'), TEXT);
+
+        // An agent that talks to a person says what it wants done, and has no hands itself.
+        // The scripted model says so when it is not offered what it is to call.
+        let told = the_box.send("yourself").await.text();
+        assert!(told.contains("wants the tool `computer`, but"), "{told}");
+
+        // While a person drives, nobody else does.
+        let mut control = the_box.user.control(&the_box.id);
+        let take = TakeControlRequest {
+            lease_id: "l1".into(),
+            ..TakeControlRequest::default()
+        };
+        control.take(take).await.expect("it is free");
+        let held = the_box.send("have it clicked").await.text();
+        assert!(
+            held.contains("writer has control of this display"),
+            "{held}"
+        );
+        let release = ReleaseControlRequest {
+            lease_id: "l1".into(),
+            ..ReleaseControlRequest::default()
+        };
+        control.release(release).await.expect("it is let go");
+
+        // One that is killed leaves nothing, and the next call starts another.
+        the_box
+            .sh("pkill -KILL -f '[c]omputer --socket-on-stdin'")
+            .await;
+        let told = until("it acts again", || async {
+            let told = the_box.send("have it clicked").await.text();
+            told.contains("clicked (10,10)").then_some(told)
+        })
+        .await;
+        assert!(!told.is_empty());
+    });
+}
+
+#[test]
+fn a_helper_at_the_screen_fills_a_page() {
+    run(async {
+        let installation = SHARED.get().await;
+        let the_box = light(&installation, "filler").await;
+        if the_box.sh("command -v chromium || true").await.is_empty() {
+            println!("not tested: the image has no browser, as on Ubuntu");
+            return;
+        }
+        the_box.sh(&format!("echo \"{PAGE}\" >~/page.html")).await;
+        begin(&the_box, "browser /home/user/page.html").await;
+        has_window(&the_box, "empty").await;
+        let told = the_box.send("fill the page").await.text();
+        assert!(
+            told.contains(&format!("holds {}", TEXT.replace('\\', r"\\"))),
+            "{told}"
+        );
+    });
+}
