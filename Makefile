@@ -1,4 +1,4 @@
-.PHONY: help image console run test check fix bench bench-log bench-capsule proof-agent proof-model proof-screen proof-browser proof-console fuzz sim sim-long clean
+.PHONY: help image console run test check fix bench bench-log bench-capsule proof-agent proof-model proof-screen proof-browser proof-console proof-desktop fuzz sim sim-long clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -39,6 +39,8 @@ proof-model: ## Do a task with a real, small model, offline (150 MB)
 proof-screen: ## Drive a real desktop with TigerVNC's viewer and vncdotool
 	@tools/proof/screen
 
+proof-desktop: ## Look with a harness from PyPI whether the computer tool's input arrives
+	@tools/proof/desktop
 proof-browser: ## Play MiniWoB++ in a box's browser by refs, with policies for a model
 	@tools/proof/browser/run
 

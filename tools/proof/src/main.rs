@@ -1,8 +1,9 @@
-//! Proves the model wires with what others made: coding CLIs against the scripted model and our gateway,
-//! and our agent against a real model.
+//! Proves with what others made: the model wires by coding CLIs against the scripted model and our gateway, our
+//! agent against a real model, the computer tool by a harness that looks whether input arrives.
 
 mod client;
 mod clients;
+mod computer;
 mod gateway;
 mod own;
 mod real;
@@ -12,7 +13,7 @@ mod usage;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Proves the model wires with what others made.
+/// Proves what we speak and do with what others made.
 #[derive(Parser)]
 struct Args {
     #[command(subcommand)]
@@ -25,6 +26,8 @@ enum Proof {
     Agent(clients::Args),
     /// Our agent with a real model.
     Model(real::Args),
+    /// Passes what standard input says on to the holder of a display, for programs that speak no gRPC.
+    Computer(computer::Args),
 }
 
 #[tokio::main]
@@ -33,5 +36,6 @@ async fn main() -> Result<()> {
     match Args::parse().proof {
         Proof::Agent(args) => clients::prove(args).await,
         Proof::Model(args) => real::prove(args).await,
+        Proof::Computer(args) => computer::pass_on(args).await,
     }
 }
