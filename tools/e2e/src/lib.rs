@@ -20,6 +20,7 @@ pub mod raw;
 pub mod remains;
 pub mod replica;
 pub mod runtime;
+pub mod saves;
 pub mod screen;
 pub mod shared;
 pub mod turn;

@@ -7,12 +7,12 @@ use cocoonbox_e2e::{
     until::{soon, until},
 };
 use cocoonbox_proto::control::v1::{
-    BrowseSnapshotRequest, DeleteUserRequest, DiffRequest, Difference, FileEntry,
-    ListSnapshotsRequest, Moment, ReadFileRequest, RestorePathsRequest, SaveRequest, Snapshot,
+    BrowseSnapshotRequest, DeleteUserRequest, DiffRequest, Difference, FileEntry, Moment,
+    ReadFileRequest, RestorePathsRequest, SaveRequest, Snapshot,
     difference::Change,
     moment,
     restore_progress::{Restored, Step as RestoreStep},
-    save_progress::{Saved, Step},
+    save_progress::Step,
 };
 use tonic::{Code, Status};
 
@@ -25,17 +25,6 @@ tools = [{ name = "shell", args = { command = "echo by the agent > /workspace/ag
 text = "Done."
 "#;
 
-async fn try_save(user: &User, request: SaveRequest) -> Result<Saved, Status> {
-    let mut steps = user.capsule().save(request).await?.into_inner();
-    while let Some(message) = steps.message().await? {
-        assert!(!message.offset_key.is_empty());
-        if let Some(Step::Saved(saved)) = message.step {
-            return Ok(saved);
-        }
-    }
-    Err(Status::unavailable("cut off"))
-}
-
 fn request(the_box: &TheBox) -> SaveRequest {
     SaveRequest {
         box_id: the_box.id.clone(),
@@ -44,19 +33,10 @@ fn request(the_box: &TheBox) -> SaveRequest {
 }
 
 async fn save(the_box: &TheBox) -> Snapshot {
-    let saved = try_save(&the_box.user, request(the_box));
+    let saved = the_box.user.save(request(the_box));
     let saved = soon("a save", saved).await.expect("a box can be saved");
     assert!(!saved.unchanged);
     saved.snapshot.expect("a save has a snapshot")
-}
-
-async fn list(the_box: &TheBox) -> Result<Vec<Snapshot>, Status> {
-    let request = ListSnapshotsRequest {
-        box_id: the_box.id.clone(),
-        ..ListSnapshotsRequest::default()
-    };
-    let answer = the_box.user.capsule().list_snapshots(request).await?;
-    Ok(answer.into_inner().snapshots)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as the calls take it")]
@@ -183,7 +163,8 @@ fn files_are_kept_looked_into_and_given_back_awake_and_asleep() {
             .await;
         let second = save(&the_box).await;
         assert_eq!(second.parent_id, first.id);
-        let newest: Vec<_> = list(&the_box)
+        let newest: Vec<_> = the_box
+            .snapshots()
             .await
             .expect("listed")
             .into_iter()
@@ -194,7 +175,7 @@ fn files_are_kept_looked_into_and_given_back_awake_and_asleep() {
             only_if_changed: true,
             ..request(&the_box)
         };
-        let again = try_save(&user, again).await.expect("looked at again");
+        let again = user.save(again).await.expect("looked at again");
         assert!(again.unchanged && again.snapshot.is_some_and(|same| same.id == second.id));
 
         the_box.hibernate().await;
@@ -360,7 +341,7 @@ fn a_save_that_is_killed_lists_nothing_and_is_gone_on_with() {
         assert!(!store(&installation, &user).join("snapshots").exists());
         installation.restart().await;
         // It is owed, and may be done by now; whatever is listed is whole.
-        for one in list(&the_box).await.expect("listed") {
+        for one in the_box.snapshots().await.expect("listed") {
             let entries = browse(&the_box, at(&one.id), "/workspace").await;
             assert!(
                 entries
@@ -369,11 +350,11 @@ fn a_save_that_is_killed_lists_nothing_and_is_gone_on_with() {
                     .any(|one| one.size == 120 << 20)
             );
         }
-        let saved = soon("the save", try_save(&user, call))
+        let saved = soon("the save", user.save(call))
             .await
             .expect("gone on with");
         let id = saved.snapshot.expect("kept").id;
-        assert_eq!(list(&the_box).await.expect("listed").len(), 1);
+        assert_eq!(the_box.snapshots().await.expect("listed").len(), 1);
         let bytes = read(&the_box, at(&id), "/workspace/big")
             .await
             .expect("read");
@@ -395,7 +376,7 @@ fn saves_at_once_are_done_one_after_the_other() {
         let user = installation.user("ann").await;
         let the_box = TheBox::up(&installation, &user, "main").await;
         the_box.sh("echo one > /workspace/a").await;
-        let saves = (0..4).map(|_| try_save(&user, request(&the_box)));
+        let saves = (0..4).map(|_| user.save(request(&the_box)));
         let saved = soon("all saves", futures::future::join_all(saves)).await;
         let mut ids: Vec<_> = saved
             .into_iter()
@@ -403,7 +384,8 @@ fn saves_at_once_are_done_one_after_the_other() {
             .collect();
         ids.sort();
         ids.reverse();
-        let listed: Vec<_> = list(&the_box)
+        let listed: Vec<_> = the_box
+            .snapshots()
             .await
             .expect("listed")
             .into_iter()
@@ -421,7 +403,7 @@ fn boxes_are_saved_after_turns_and_when_they_sleep() {
         let the_box = TheBox::up(&installation, &user, "main").await;
         the_box.send("Write.").await.assert_done();
         let turn = until("a save after the turn", || async {
-            let listed = list(&the_box).await.expect("listed");
+            let listed = the_box.snapshots().await.expect("listed");
             listed.into_iter().find(|one| one.reason == "turn")
         })
         .await;
@@ -430,7 +412,7 @@ fn boxes_are_saved_after_turns_and_when_they_sleep() {
         the_box.sh("echo by me > /workspace/me").await;
         the_box.hibernate().await;
         let asleep = until("a save of the sleeping box", || async {
-            let listed = list(&the_box).await.expect("listed");
+            let listed = the_box.snapshots().await.expect("listed");
             listed.into_iter().find(|one| one.reason == "hibernate")
         })
         .await;
@@ -463,7 +445,7 @@ fn nothing_is_left_of_a_box_or_a_user_that_is_deleted() {
             (records() == 1).then_some(())
         })
         .await;
-        is_refused(&list(&gone).await, Code::NotFound);
+        is_refused(&gone.snapshots().await, Code::NotFound);
         assert_eq!(
             read(&left, None, "/workspace/a").await.expect("read"),
             b"words\n"

@@ -4,41 +4,18 @@ use std::path::PathBuf;
 
 use cocoonbox_e2e::{Chance, Events, Installation, Setup, TheBox, User, reason, run, until::soon};
 use cocoonbox_proto::control::v1::{
-    GetStorageRequest, ListSnapshotsRequest, Moment, PinRequest, PruneRequest, ReadFileRequest,
-    Retention, SaveRequest, SetRetentionRequest, Snapshot,
+    GetStorageRequest, Moment, PinRequest, PruneRequest, ReadFileRequest, Retention,
+    SetRetentionRequest,
     moment::Moment as At,
     prune_progress::{Plan, Step, Swept},
-    save_progress,
 };
 use tonic::{Code, Status};
 
 const QUIET: &str =
     "[capsule]\nevery_minutes = 0\nafter_turns = false\nasleep = false\nsweep_hours = 0\n";
 
-async fn save(the_box: &TheBox) -> Result<Snapshot, Status> {
-    let request = SaveRequest {
-        box_id: the_box.id.clone(),
-        ..SaveRequest::default()
-    };
-    let saving = async {
-        let mut steps = the_box.user.capsule().save(request).await?.into_inner();
-        while let Some(message) = steps.message().await? {
-            if let Some(save_progress::Step::Saved(saved)) = message.step {
-                return Ok(saved.snapshot.expect("a save has a snapshot"));
-            }
-        }
-        Err(Status::unavailable("cut off"))
-    };
-    soon("a save", saving).await
-}
-
 async fn list(the_box: &TheBox) -> Vec<String> {
-    let request = ListSnapshotsRequest {
-        box_id: the_box.id.clone(),
-        ..ListSnapshotsRequest::default()
-    };
-    let listed = the_box.user.capsule().list_snapshots(request).await;
-    let listed = listed.expect("listed").into_inner().snapshots;
+    let listed = the_box.snapshots().await.expect("listed");
     listed.into_iter().map(|one| one.id).collect()
 }
 
@@ -118,7 +95,7 @@ fn the_rule_drops_what_is_not_pinned_and_says_so_before() {
             let line =
                 format!("head -c 300K /dev/urandom > /workspace/f; echo {number} > /workspace/n");
             the_box.sh(&line).await;
-            ids.push(save(&the_box).await.expect("saved").id);
+            ids.push(the_box.save().await.id);
         }
         let [first, second, third, fourth] = &ids[..] else {
             panic!("four saves");
@@ -194,7 +171,7 @@ fn the_rule_drops_what_is_not_pinned_and_says_so_before() {
         assert_eq!(list(&the_box).await, Vec::<String>::new());
         assert_eq!(count(&installation, &user, "snapshots"), 0);
         // Nothing of that is in the way of saving.
-        let again = save(&the_box).await.expect("saved").id;
+        let again = the_box.save().await.id;
         assert_eq!(
             read(&the_box, &again, "/workspace/n").await.expect("read"),
             b"3\n"
@@ -216,9 +193,9 @@ fn a_pruning_that_is_killed_is_gone_on_with_and_loses_nothing() {
                 round % 3
             );
             the_box.sh(&line).await;
-            save(&the_box).await.expect("saved");
+            the_box.save().await;
             the_box.sh("echo last >> /workspace/n").await;
-            let last = save(&the_box).await.expect("saved");
+            let last = the_box.save().await;
             // Somewhere between being asked for and being done: so many things are seen to have happened.
             let mut left = chance.below(4);
             let mut seen = None;
@@ -279,11 +256,11 @@ fn a_quota_refuses_saves_and_loses_nothing() {
         let user = installation.user("ann").await;
         let the_box = TheBox::up(&installation, &user, "main").await;
         the_box.sh("echo small > /workspace/n").await;
-        let first = save(&the_box).await.expect("saved").id;
+        let first = the_box.save().await.id;
         the_box
             .sh("head -c 60M /dev/urandom > /workspace/big")
             .await;
-        let refused = save(&the_box).await.expect_err("it is too large");
+        let refused = the_box.try_save().await.expect_err("it is too large");
         assert_eq!(
             (refused.code(), reason(&refused)),
             (Code::ResourceExhausted, "QUOTA_EXCEEDED".into())

@@ -1,19 +1,14 @@
 //! Boxes are made of moments: the files of the last save before it, and the conversation up to it.
 
 use cocoonbox_e2e::{
-    Events, Installation, Setup, TheBox, User,
-    events::payload_if,
-    reason, run,
-    until::{soon, until},
+    Events, Installation, Setup, TheBox, User, events::payload_if, reason, run, until::until,
 };
 use cocoonbox_proto::{
     agent::v1::transcript_item::Kind,
-    control::v1::{
-        ForkRequest, Moment, SaveRequest, Snapshot, moment::Moment as At, save_progress::Step,
-    },
+    control::v1::{ForkRequest, Moment, moment::Moment as At},
     log::v1::{AgentToolCalled, AgentTurnEnded, BoxCreated, agent_turn_ended::Outcome},
 };
-use tonic::{Code, Status};
+use tonic::Code;
 
 const WRITES: &str = r#"
 [[conversation]]
@@ -26,23 +21,6 @@ text = "Done."
 
 /// No save but those that are asked for.
 const QUIET: &str = "[capsule]\nevery_minutes = 0\nafter_turns = false\nasleep = false\n";
-
-async fn save(the_box: &TheBox) -> Snapshot {
-    let request = SaveRequest {
-        box_id: the_box.id.clone(),
-        ..SaveRequest::default()
-    };
-    let saving = async {
-        let mut steps = the_box.user.capsule().save(request).await?.into_inner();
-        while let Some(message) = steps.message().await? {
-            if let Some(Step::Saved(saved)) = message.step {
-                return Ok(saved.snapshot.expect("a save has a snapshot"));
-            }
-        }
-        Err(Status::unavailable("cut off"))
-    };
-    soon("a save", saving).await.expect("a box can be saved")
-}
 
 fn request(the_box: &TheBox, at: At, name: &str) -> ForkRequest {
     ForkRequest {
@@ -99,13 +77,13 @@ fn a_box_is_made_of_any_moment_of_one_that_runs() {
         source
             .sh("cd /workspace; echo one > a; mkdir d; ln a d/hard; ln -s ../a d/soft; echo home > ~/h; chmod 600 ~/h")
             .await;
-        let first = save(&source).await;
+        let first = source.save().await;
         let key = last_key(&source).await;
         source.send("two").await.assert_done();
         source
             .sh("cd /workspace; echo two > a; rm -r d; echo n > n")
             .await;
-        let second = save(&source).await;
+        let second = source.save().await;
 
         let then = fork(&installation, &source, At::OffsetKey(key), "then").await;
         assert_eq!(prompts(&then).await, ["one"]);
@@ -176,7 +154,7 @@ fn a_tool_call_is_undone_in_another_box_and_not_made_again() {
         let user = installation.user("ann").await;
         let source = TheBox::up(&installation, &user, "main").await;
         source.sh("echo before > /workspace/me").await;
-        save(&source).await;
+        source.save().await;
         source.send("Write.").await.assert_done();
         let called = source.events("", &[]).all().await.expect("readable");
         let called = called
@@ -216,7 +194,7 @@ fn a_fork_that_is_killed_is_gone_on_with() {
         let sum = source
             .sh("cd /workspace; for n in $(seq 30); do head -c 8M /dev/urandom > $n; done; cat * | sha256sum")
             .await;
-        let saved = save(&source).await;
+        let saved = source.save().await;
         let asked = request(&source, At::SnapshotId(saved.id.clone()), "twin");
         let asked = user.boxes().fork(asked).await.expect("asked").into_inner();
         let drafts = installation.data().join("boxes/.deleted");

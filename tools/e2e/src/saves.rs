@@ -1,0 +1,49 @@
+//! Saves of a box's files, as its owner asks for them.
+
+use cocoonbox_proto::control::v1::{
+    ListSnapshotsRequest, SaveRequest, Snapshot,
+    save_progress::{Saved, Step},
+};
+use tonic::Status;
+
+use crate::{TheBox, User, until::soon};
+
+impl User {
+    /// Saves a box and returns what came of it.
+    pub async fn save(&self, request: SaveRequest) -> Result<Saved, Status> {
+        let mut steps = self.capsule().save(request).await?.into_inner();
+        while let Some(message) = steps.message().await? {
+            assert!(!message.offset_key.is_empty());
+            if let Some(Step::Saved(saved)) = message.step {
+                return Ok(saved);
+            }
+        }
+        Err(Status::unavailable("cut off"))
+    }
+}
+
+impl TheBox {
+    /// Saves its files. What was saved before is returned where nothing has changed.
+    pub async fn try_save(&self) -> Result<Snapshot, Status> {
+        let request = SaveRequest {
+            box_id: self.id.clone(),
+            ..SaveRequest::default()
+        };
+        let saved = soon("a save", self.user.save(request)).await?;
+        Ok(saved.snapshot.expect("a save has a snapshot"))
+    }
+
+    pub async fn save(&self) -> Snapshot {
+        self.try_save().await.expect("a box can be saved")
+    }
+
+    /// Its snapshots, as they are listed.
+    pub async fn snapshots(&self) -> Result<Vec<Snapshot>, Status> {
+        let request = ListSnapshotsRequest {
+            box_id: self.id.clone(),
+            ..ListSnapshotsRequest::default()
+        };
+        let answer = self.user.capsule().list_snapshots(request).await?;
+        Ok(answer.into_inner().snapshots)
+    }
+}
