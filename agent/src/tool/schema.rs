@@ -28,3 +28,17 @@ pub(super) fn flag(about: &str) -> Value {
 pub(super) fn path() -> Value {
     text("Relative to /workspace, or absolute beneath /workspace, /home/user or /tmp.")
 }
+
+/// Checks that a tool's schema is one, and that `A` knows every action in it.
+#[cfg(test)]
+pub(super) fn assert_actions<A: serde::de::DeserializeOwned>(parameters: &Value) {
+    crate::args::Schema::new(parameters).expect("a schema");
+    let actions = parameters["properties"]["action"]["enum"].as_array();
+    for action in actions.expect("actions") {
+        // Fields may be missing, but it is known.
+        if let Err(error) = serde_json::from_value::<A>(json!({ "action": action })) {
+            let said = error.to_string();
+            assert!(said.contains("missing field"), "{said}");
+        }
+    }
+}
