@@ -4,6 +4,7 @@ mod awake;
 mod fork;
 mod models;
 mod reader;
+mod refused;
 mod watch;
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
 use cocoonbox_commands::boxes::{self, Command};
 use cocoonbox_events::{Clock, CommandId, Fold, Ids, LogId, Meta, OffsetKey, Store, StreamName};
 use cocoonbox_machines::{BoxId, machine};
-use cocoonbox_projections::{BoxRow, Views, ViewsError};
+use cocoonbox_projections::{BoxRow, Views};
 use cocoonbox_proto::{
     control::v1::{
         Box as BoxMessage, BoxRef, EnsureRequest, Flavor, ForkRequest, GetBoxRequest,
@@ -31,6 +32,7 @@ use tonic::{Code, Request, Response, Status};
 
 use self::{
     reader::{Reader, flavor_of},
+    refused::{not_now, rejected, view},
     watch::{Steps, Watcher},
 };
 use crate::{
@@ -40,7 +42,7 @@ use crate::{
     fresh,
     gateway::GatewayConfig,
     images::{self, Images},
-    lease::{Owners, SectionError},
+    lease::Owners,
     replica, status, stream,
     users::{Asked, asked},
 };
@@ -481,40 +483,4 @@ fn log_of(accounts: &Accounts, user: &str) -> Result<LogId, Status> {
 
 fn operation_id(command: CommandId) -> String {
     format!("op-{command}")
-}
-
-fn not_now(error: &SectionError) -> Status {
-    tracing::warn!(error = status::describe(error), "a box cannot be made now");
-    status::status(
-        Code::Unavailable,
-        "UNAVAILABLE",
-        "a box cannot be made right now; send the same command id again",
-    )
-}
-
-fn view(error: ViewsError) -> Status {
-    status::internal(&error)
-}
-
-fn rejected(rejection: boxes::Rejection) -> Status {
-    use boxes::Rejection as R;
-    let message = rejection.to_string();
-    match rejection {
-        R::NotFound | R::OtherBox { .. } => status::status(Code::NotFound, "NO_SUCH_BOX", message),
-        R::BeingDeleted | R::Deleted => {
-            status::status(Code::FailedPrecondition, "BOX_DELETED", message)
-        }
-        R::NotRunning { .. } => {
-            status::status(Code::FailedPrecondition, "BOX_NOT_RUNNING", message)
-        }
-        R::BadName(error) => status::bad_field("name", error.to_string()),
-        R::BadModels(error) => status::bad_field("models", error.to_string()),
-        R::BadTime { .. } => status::bad_field("until_ms", message),
-        R::Empty { field } => status::bad_field(field, "is empty"),
-        R::Exists => status::status(Code::AlreadyExists, "BOX_EXISTS", message),
-        // Only the reactor reports; a caller cannot get here.
-        R::Stale { .. } | R::OtherLog { .. } | R::AnchorDiverged { .. } => {
-            status::status(Code::Aborted, "STALE", message)
-        }
-    }
 }

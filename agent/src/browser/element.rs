@@ -1,8 +1,11 @@
 //! An element of a page: found by its ref, looked at again before anything is done to it.
 
+mod quad;
+
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
+use self::quad::quad;
 use super::{
     answer,
     cdp::Fault,
@@ -100,11 +103,6 @@ struct Called {
 #[serde(default)]
 struct Returned {
     value: Value,
-}
-
-#[derive(Debug, Deserialize)]
-struct Quads {
-    quads: Vec<[f64; 8]>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -401,26 +399,6 @@ impl Element {
     }
 }
 
-async fn quad(page: &Page, to: Option<&str>, backend: i64) -> Result<Option<[f64; 8]>, Refusal> {
-    let of = json!({ "backendNodeId": backend });
-    let asked = page.cdp().ask(to, "DOM.getContentQuads", of);
-    let quads: Result<Quads, Refusal> = page.patiently("looking where the element is", asked).await;
-    match quads {
-        Ok(quads) => Ok(quads.quads.into_iter().find(has_area)),
-        Err(Refusal::Fault(Fault::Refused { .. })) => Ok(None),
-        Err(refusal) => Err(refusal),
-    }
-}
-
-fn has_area(quad: &[f64; 8]) -> bool {
-    let (mut area, mut before) = (0.0, [quad[6], quad[7]]);
-    for corner in quad.chunks_exact(2) {
-        area += before[0] * corner[1] - corner[0] * before[1];
-        before = [corner[0], corner[1]];
-    }
-    (area / 2.0).abs() > 0.5
-}
-
 /// Finds the node in a world of ours; `None` if it is not there any more.
 async fn resolve(page: &Page, entry: &Entry) -> Result<Option<String>, Fault> {
     let to = Some(entry.place.session.as_str());
@@ -507,15 +485,4 @@ async fn stale(page: &Page, seat: &mut Seat, reference: String, was: String, why
 /// Whether two readings are of one document.
 pub(super) fn is_same_document(before: &Shown, after: &Shown) -> bool {
     (before.tab, &before.loader_id) == (after.tab, &after.loader_id)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quad_without_area_is_nowhere() {
-        assert!(has_area(&[0., 0., 10., 0., 10., 5., 0., 5.]));
-        assert!(!has_area(&[0., 0., 10., 0., 10., 0., 0., 0.]));
-    }
 }

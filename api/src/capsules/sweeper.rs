@@ -8,6 +8,8 @@
 //! What is kept is what the log says, never what the store lists. Each step finds what the one before has done, so a
 //! process that is killed anywhere leaves a sweep that is owed, and the next one begins it again.
 
+mod store;
+
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     sync::{
@@ -18,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use cocoonbox_capsule::{Error, SnapshotId, snapshot as record, sweep};
+use cocoonbox_capsule::{Error, SnapshotId, sweep};
 use cocoonbox_commands::{
     boxes,
     capsule::{self, Command, reason},
@@ -29,10 +31,12 @@ use cocoonbox_events::{
     LogKind, Meta, ReadError, SnapshotEvent, Store, StreamName, limits::PAGE_EVENTS_MAX,
 };
 use cocoonbox_installation::LeasesError;
-use cocoonbox_proto::log::v1::{Actor, CapsuleSweepPlanned, CapsuleSwept, actor};
+use cocoonbox_proto::log::v1::{Actor, CapsuleSwept, actor};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::store::look;
+use self::store::{carry_out, options, written};
 use super::{Place, PlaceError, checker, failure};
 use crate::{lease::Owners, status::describe};
 
@@ -436,74 +440,4 @@ pub(super) fn stream_of(user: &str) -> Option<StreamName> {
 /// Names the sweep that a command asks for.
 pub(super) fn sweep_id(command: CommandId) -> String {
     format!("sweep-{command}")
-}
-
-/// What a sweep would do that kept no more than this. Blocks.
-pub(super) fn look(place: &Place, user: &str, kept: Kept) -> Result<sweep::Swept, PlaceError> {
-    if !place.exists(user) {
-        return Ok(sweep::Swept::default());
-    }
-    let options = sweep::Options {
-        // What would be dropped is there yet, and must not count.
-        kept: Some(kept.ids),
-        counts_new: false,
-        ..sweep::Options::default()
-    };
-    let capsule = place.open(user)?;
-    let plan = sweep::plan(&capsule, &options)?;
-    Ok(plan.numbers().clone())
-}
-
-fn options(kept: &Kept) -> sweep::Options {
-    sweep::Options {
-        kept: (!kept.is_saving).then(|| kept.ids.clone()),
-        ..sweep::Options::default()
-    }
-}
-
-struct Done {
-    swept: sweep::Swept,
-    objects: u64,
-    bytes: u64,
-}
-
-/// Sweeps, once somebody has written down what is about to be done.
-fn carry_out(
-    (place, user): (&Place, &str),
-    dropped: &[SnapshotId],
-    options: &sweep::Options,
-    told: oneshot::Sender<sweep::Swept>,
-    go: &mpsc::Receiver<()>,
-) -> Result<Done, PlaceError> {
-    let capsule = place.open(user)?;
-    for id in dropped {
-        let object = record::object(*id);
-        capsule.store().delete(&object).map_err(Error::from)?;
-    }
-    let plan = sweep::plan(&capsule, options)?;
-    let is_told = told.send(plan.numbers().clone()).is_ok();
-    if !is_told || go.recv().is_err() {
-        return Err(Error::Cancelled.into());
-    }
-    let swept = plan.carry_out(options)?;
-    let (objects, bytes) = capsule.usage()?;
-    Ok(Done {
-        swept,
-        objects,
-        bytes,
-    })
-}
-
-fn written(sweep_id: &str, plan: &sweep::Swept) -> CapsuleSweepPlanned {
-    CapsuleSweepPlanned {
-        sweep_id: sweep_id.to_owned(),
-        generation: plan.generation,
-        snapshots: plan.snapshots,
-        chunks_needed: plan.chunks_needed,
-        chunks_dead: plan.chunks_dead,
-        packs_given_up: plan.packs_given_up,
-        packs_rewritten: plan.packs_rewritten,
-        packs_deleted: plan.packs_deleted,
-        packs_waiting: plan.packs_waiting,
-    }
 }
