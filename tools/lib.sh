@@ -115,6 +115,17 @@ build_programs() {
   export COCOONBOX_AGENT="$CARGO_TARGET_DIR/box/cocoonbox-agent"
 }
 
+# Builds the programs with optimisation, for what is measured. Sets `bin` and `COCOONBOX_AGENT`.
+build_release() {
+  build_console
+  say "building with optimisation (the first time takes some minutes)"
+  cargo build --manifest-path "$top/Cargo.toml" --locked --workspace --bins --release >&2
+  cargo rustc --manifest-path "$top/Cargo.toml" --locked -p cocoonbox-agent --bin cocoonbox-agent --release -- \
+    -C target-feature=+crt-static >&2
+  bin="$CARGO_TARGET_DIR/release"
+  export COCOONBOX_AGENT="$bin/cocoonbox-agent"
+}
+
 # Builds the image that boxes start from unless another is asked for, or finds it in the cache. Sets
 # COCOONBOX_IMAGE. Those of other flavours named are built beside it.
 build_image() {
