@@ -39,6 +39,14 @@ export function address(route: Route): string {
   return `#/box/${encodeURIComponent(route.boxId)}/${route.tab}${rest}`;
 }
 
+/** Before the key of what happened then, in the place of a save. */
+export const HAPPENED = "~";
+
+/** The files of a moment, by the key of an event of then. */
+export function filesOf(boxId: string, key: string): string {
+  return address({ page: "box", boxId, tab: "files", rest: `${HAPPENED}${key}` });
+}
+
 export function go(to: Route): void {
   location.hash = address(to);
 }

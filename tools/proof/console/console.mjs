@@ -6,6 +6,9 @@
 
 import { accessible, browser, check, click, cocoonbox, figures, foreign, page, picture, problems, say, says, tab, until, WAIT_MS } from "./harness.mjs";
 import { asleep, files } from "./files.mjs";
+import { keyboard } from "./keyboard.mjs";
+import { keeping } from "./keeping.mjs";
+import { marks } from "./marks.mjs";
 import { replay } from "./replay.mjs";
 import { found, search } from "./search.mjs";
 import { long, screen } from "./speed.mjs";
@@ -147,6 +150,9 @@ await check("history shows what happened, with keys", async () => {
   await picture("history");
 });
 await files();
+await keeping();
+await marks();
+await keyboard();
 await search();
 await replay();
 await check("the box is put to sleep", async () => {

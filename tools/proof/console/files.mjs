@@ -1,10 +1,13 @@
 // Files of a box, today's and saved ones: looked at, put in, taken out, given back.
 
+import { execFile } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { accessible, browser, check, click, cocoonbox, page, picture, says, tab, until, WAIT_MS } from "./harness.mjs";
+import { promisify } from "node:util";
+import { watched } from "./memory.mjs";
+import { accessible, browser, check, click, cocoonbox, page, picture, saves, says, tab, until, WAIT_MS } from "./harness.mjs";
 
 const HOSTILE = [
   "<img src=x onerror=window.hacked=1>.txt",
@@ -18,6 +21,11 @@ const HOSTILE = [
   "né 名前 🙂",
 ];
 const LARGE_BYTES = 200 * 1024 * 1024;
+/** Of an archive that is watched while it is made. */
+const MUCH_BYTES = 240 * 1024 * 1024;
+const MANY = 500;
+const GROWN_BYTES_MAX = 120 * 1024 * 1024;
+const run = promisify(execFile);
 
 const exec = (script) => cocoonbox("exec", "--", "bash", "-c", script);
 const named = (name) => page.locator(`::-p-aria([name="${name}"])`).setTimeout(WAIT_MS);
@@ -148,8 +156,9 @@ open('picture', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pa
   });
 
   await check("a moment is saved, gone back to, and compared with now", async () => {
+    const before = (await saves())[0]?.id;
     await click("Save now");
-    await until(() => document.querySelectorAll(".track .save").length > 0);
+    await until((before) => [...document.querySelectorAll(".track .save")].some((save) => save.dataset.id > before), before ?? "");
     await says("Last saved at");
     await exec("cd /workspace/app && sed -i 's/^line 20$/line twenty/' notes.txt && rm picture && echo new >later.txt");
     // The line of time has the keyboard.
@@ -175,6 +184,50 @@ open('picture', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pa
     await click("Back to the files");
     await click("Download notes.txt");
     if (!(await downloaded("notes.txt")).includes("line 20\n")) throw new Error("not the file of then");
+  });
+
+  await check("a folder of a saved moment is downloaded as an archive, which unpacks to what was saved and nowhere else", async () => {
+    await page.locator(".crumbs ::-p-text(workspace)").setTimeout(WAIT_MS).click();
+    await click("Download app");
+    const into = join(here, "unpacked");
+    await mkdir(into);
+    await downloaded("app.tar");
+    await run("tar", ["-xf", join(downloads, "app.tar"), "-C", into]);
+    const found = await readdir(join(into, "app"), { encoding: "buffer" });
+    const has = (name) => found.some((one) => one.equals(Buffer.from(name, "latin1")));
+    for (const name of HOSTILE.map((name) => Buffer.from(name).toString("latin1"))) if (!has(name)) throw new Error(`${JSON.stringify(name)} is not in it`);
+    if (!has("no-\xff-text")) throw new Error("what is no text is not in it");
+    if (has("later.txt")) throw new Error("it is of today");
+    if (!(await readFile(join(into, "app/notes.txt"), "utf8")).includes("line 20\n")) throw new Error("notes.txt is not that of then");
+    if ((await readFile(join(into, "app/dropped/inner/b.txt"), "utf8")) !== "second") throw new Error("what lies deeper is not in it");
+    if ((await readdir(into)).length !== 1) throw new Error("something lies beside it");
+    await cell("app");
+  });
+  await check("an archive is written as it is made: the page holds little of it", async () => {
+    await exec(`mkdir -p /workspace/much/many && cd /workspace/much && head -c ${MUCH_BYTES} /dev/urandom >large && for n in $(seq ${MANY}); do echo $n >many/$n; done`);
+    const sum = (await exec("sha256sum /workspace/much/large")).split(" ")[0];
+    await cocoonbox("save");
+    const [{ id }] = await saves();
+    await until((id) => document.querySelector(`.track .save[data-id="${id}"]`), id);
+    const back = await page.evaluate(() => location.hash);
+    await page.evaluate((id) => (location.hash = `${location.hash.split("/").slice(0, 4).join("/")}/${id}/workspace`), id);
+    await named("Download much").wait();
+    const memory = await watched();
+    const from = performance.now();
+    await click("Download much");
+    await downloaded("much.tar");
+    const rate = (MUCH_BYTES / 1e6 / (performance.now() - from)) * 1e3;
+    const grown = memory.end();
+    const into = join(here, "much");
+    await mkdir(into);
+    await run("tar", ["-xf", join(downloads, "much.tar"), "-C", into]);
+    if (hash(await readFile(join(into, "much/large"))) !== sum) throw new Error("other bytes came");
+    if ((await readdir(join(into, "much/many"))).length !== MANY) throw new Error("not all of the small files came");
+    if (grown > GROWN_BYTES_MAX) throw new Error(`the page grew by ${(grown / 1e6).toFixed(0)} MB`);
+    await exec("rm -r /workspace/much");
+    await page.evaluate((back) => (location.hash = back), back);
+    await says("notes.txt");
+    return `${rate.toFixed(0)} MB/s with ${MANY} small files, the page grew by ${(grown / 1e6).toFixed(0)} MB`;
   });
 
   await check("files are restored beside today's, in their place, and that is undone", async () => {

@@ -11,6 +11,8 @@ export const FOLDER = process.argv[2];
 export const WAIT_MS = 30_000;
 const run = promisify(execFile);
 export const cocoonbox = async (...args) => (await run("cocoonbox", ["--quiet", ...args])).stdout.trim();
+/** Saves of the box, the newest first. */
+export const saves = async () => (await cocoonbox("snapshots", "--json")).split("\n").filter(Boolean).map((line) => JSON.parse(line));
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export const browser = await puppeteer.launch({
@@ -49,7 +51,8 @@ export async function say(text) {
   await page.locator("textarea").fill(text);
   await page.keyboard.press("Enter");
 }
-export async function accessible(where) {
+export const accessible = (where) => axed(page, where);
+export async function axed(page, where) {
   await page.evaluate(axe);
   const found = await page.evaluate(() => axe.run({ runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] }));
   if (found.violations.length > 0) {

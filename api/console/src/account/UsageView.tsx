@@ -1,6 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Budget } from "../protocol/cocoonbox/control/v1/budgets_pb";
 import { UsageDimension as By, type UsageRow } from "../protocol/cocoonbox/control/v1/users_pb";
+import { Used } from "../keeping/Used";
+import { useStorage } from "../keeping/useStorage";
 import { budgets, users } from "../wire/clients";
 import { words } from "../wire/failure";
 import { w } from "../words";
@@ -11,6 +13,7 @@ export function UsageView() {
   const [rows, setRows] = useState<UsageRow[] | undefined>();
   const [limits, setLimits] = useState<Budget[]>([]);
   const [error, setError] = useState("");
+  const stored = useStorage("");
   useEffect(() => {
     users.usage({ groupBy: [By.DAY, By.MODEL] }).then((answer) => setRows(answer.rows), (failure: unknown) => setError(words(failure)));
     budgets.show({}).then((answer) => setLimits(answer.budgets), () => {});
@@ -43,6 +46,9 @@ export function UsageView() {
         </table>
       )}
       {unpriced > 0n && <p class="faint">{w.account.unpriced(unpriced)}</p>}
+      <h2>{w.account.storage}</h2>
+      {stored.storage && <Used storage={stored.storage} />}
+      {stored.error && <p class="error">{stored.error}</p>}
       <h2>{w.account.budget}</h2>
       {limits.length === 0 && <p class="faint">{w.account.noBudget}</p>}
       {limits.length > 0 && <Limits limits={limits} />}

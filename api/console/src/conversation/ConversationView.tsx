@@ -33,7 +33,7 @@ export function ConversationView({ box }: { box: Box }) {
     setAgentId(made.id);
   });
   const live = useConversation(box.id, agentId);
-  const { main, children } = live;
+  const { main, children } = live.family;
   const [editing, setEditing] = useState<Prompt | undefined>();
   const items = main.items;
   const working = live.settled && main.turn !== undefined;

@@ -4,7 +4,7 @@ import { Markdown } from "../parts/Markdown";
 import { clock } from "../parts/time";
 import { useAction } from "../parts/action";
 import { AgentTurnEnded_Outcome as Ending } from "../protocol/cocoonbox/log/v1/agent_pb";
-import { address } from "../route";
+import { address, filesOf } from "../route";
 import { agents, inBox } from "../wire/clients";
 import { endings, failures, w } from "../words";
 import type { Item, Note, Prompt } from "./items";
@@ -75,6 +75,7 @@ function PromptView({ prompt, boxId, agentId, edit }: { prompt: Prompt } & Omit<
             <a href={address({ page: "box", boxId, tab: "replay", rest: `${encodeURIComponent(agentId)}/${prompt.key}` })}>
               {w.replay.open}
             </a>
+            <a href={filesOf(boxId, prompt.key)}>{w.timeline.toFiles}</a>
           </>
         )}
       </footer>

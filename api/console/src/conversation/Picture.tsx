@@ -3,6 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Image } from "../protocol/cocoonbox/log/v1/agent_pb";
 import { words } from "../wire/failure";
+import { w } from "../words";
 import { readBlob } from "./blob";
 
 export function Picture({ image, boxId }: { image: Image; boxId: string }) {
@@ -28,7 +29,7 @@ export function Picture({ image, boxId }: { image: Image; boxId: string }) {
   if (!url) return <div class="picture" style={{ aspectRatio: `${size.width} / ${size.height}` }} />;
   return (
     <a href={url} target="_blank" rel="noopener">
-      <img class="picture" src={url} alt="" {...size} />
+      <img class="picture" src={url} alt={w.conversation.picture} {...size} />
     </a>
   );
 }

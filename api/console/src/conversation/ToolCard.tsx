@@ -3,7 +3,9 @@ import { AgentToolFinished_Outcome as Outcome, Risk } from "../protocol/cocoonbo
 import { clock } from "../parts/time";
 import { useAction } from "../parts/action";
 import { agents, inBox } from "../wire/clients";
+import { filesOf } from "../route";
 import { outcomes, risks, w } from "../words";
+import { ItemView } from "./ItemView";
 import { Picture } from "./Picture";
 import type { Tool } from "./items";
 import { pretty, summary } from "./summary";
@@ -46,11 +48,27 @@ export function ToolCard({ tool, boxId, agentId }: Props) {
           </>
         )}
       </details>
+      {tool.child && <ChildView child={tool.child} running={tool.state === "running"} boxId={boxId} />}
       {tool.images.map((image) => (
         <Picture key={image.blob} image={image} boxId={boxId} />
       ))}
       {tool.approval && <ApprovalCard tool={tool} boxId={boxId} agentId={agentId} />}
     </article>
+  );
+}
+
+/** What a subagent does, folded; what it needs a person for is shown at the end of the conversation as well. */
+function ChildView({ child, running, boxId }: { child: NonNullable<Tool["child"]>; running: boolean; boxId: string }) {
+  const calls = child.items.filter((item) => item.type === "tool").length;
+  return (
+    <details class="subagent" open={running}>
+      <summary>{w.conversation.subagent(calls)}</summary>
+      <div class="subagent-items">
+        {child.items.map((item) => (
+          <ItemView key={item.id} item={item} boxId={boxId} agentId={child.agentId} edit={() => {}} />
+        ))}
+      </div>
+    </details>
   );
 }
 
@@ -62,7 +80,7 @@ function ApprovalCard({ tool, boxId, agentId }: Props) {
   );
   if (approval.answer !== "none") {
     const said = approval.comment ? `${w.approval[approval.answer]}: ${approval.comment}` : w.approval[approval.answer];
-    return <p class="answered">{said}</p>;
+    return <p class="answered">{said} <a class="faint" href={filesOf(boxId, approval.key)}>{w.timeline.toFiles}</a></p>;
   }
   return (
     <form class="approval" aria-label={w.approval.title} onSubmit={(event) => event.preventDefault()}>

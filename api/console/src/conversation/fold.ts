@@ -32,8 +32,19 @@ export class Conversation {
   /** The turn under way. */
   turn: string | undefined;
 
-  constructor(agentId: string) {
+  constructor(readonly agentId: string) {
     this.#stream = `agent/${agentId}`;
+  }
+
+  has(toolCallId: string): boolean {
+    return this.#tools.has(toolCallId);
+  }
+
+  /** Shows a subagent's conversation under the call that made it. */
+  attach(toolCallId: string, child: Conversation): void {
+    const tool = this.#tools.get(toolCallId);
+    // Another object, though its items are the same list: it is what says that they changed.
+    if (tool) this.#change(tool, { child: { agentId: child.agentId, items: child.items } });
   }
 
   get items(): readonly Item[] {
@@ -131,7 +142,7 @@ export class Conversation {
         if (!tool) return false;
         const { approvalId, risk, expiresAtUs } = told.payload;
         const expiresAtMs = Number(expiresAtUs / 1000n);
-        this.#change(tool, { risk, approval: { id: approvalId, expiresAtMs, answer: "none", comment: "" } });
+        this.#change(tool, { risk, approval: { id: approvalId, key: this.#key, expiresAtMs, answer: "none", comment: "" } });
         return true;
       }
       case "agent.approval_decided": {
@@ -188,6 +199,7 @@ export class Conversation {
     if (!tool) return false;
     let decoder = this.#decoders.get(stream);
     if (!decoder) this.#decoders.set(stream, (decoder = new TextDecoder()));
+    this.#key = "";
     const output = tool.output + decoder.decode(told.payload.data, { stream: true });
     this.#change(tool, { output: output.slice(-OUTPUT_KEPT) });
     return true;
@@ -198,6 +210,8 @@ export class Conversation {
     const type = chunk.part === Part.TEXT ? "reply" : "thinking";
     const id = `${chunk.callId}/${chunk.block}`;
     const words = this.#find(id);
+    // Of pieces only the first one is a moment that anybody goes to: their keys would be more than their words.
+    if (words) this.#key = "";
     if (words) this.#change(words, { text: words.text + chunk.text });
     else this.#add({ type, id, atMs, text: chunk.text, partial: true });
     return true;

@@ -35,6 +35,8 @@ export interface Words extends Common {
 
 export interface Approval {
   id: string;
+  /** Of the event that asked. */
+  key: string;
   expiresAtMs: number;
   answer: "none" | "allowed" | "denied" | "expired";
   comment: string;
@@ -54,6 +56,8 @@ export interface Tool extends Common {
   output: string;
   images: Image[];
   blob: string;
+  /** The subagent that does it. */
+  child?: { agentId: string; items: readonly Item[] };
 }
 
 export interface Question extends Common {

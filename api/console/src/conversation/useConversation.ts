@@ -3,16 +3,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { TranscriptItem_Kind as Kind } from "../protocol/cocoonbox/agent/v1/agents_pb";
 import { Session } from "../protocol/cocoonbox/agent/v1/session_pb";
-import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
 import { agents, inBox } from "../wire/clients";
 import { follow, type Link } from "../wire/follow";
 import { words } from "../wire/failure";
-import { Conversation } from "./fold";
+import { Family } from "./family";
 
 export interface Live {
-  main: Conversation;
-  /** Of subagents, by id. */
-  children: Map<string, Conversation>;
+  family: Family;
   link: Link;
   error: string;
   /** All of it is here, not only its end. */
@@ -23,13 +20,15 @@ export interface Live {
 
 /** Without an event for so long, the past is told. */
 const SETTLED_MS = 100;
+/** An agent that speaks is never quiet. */
+const CALM_MAX_MS = 1_000;
 /** Items that are enough to begin with. */
 const END = 150;
 /** Fewer would be seen to be few. */
 const ENOUGH = 40;
 
 function begin(agentId: string): Live {
-  return { main: new Conversation(agentId), children: new Map(), link: "live", error: "", whole: false, settled: false };
+  return { family: new Family(agentId), link: "live", error: "", whole: false, settled: false };
 }
 
 /**
@@ -54,11 +53,16 @@ export function useConversation(boxId: string, agentId: string): Live {
     };
     redraw();
     let quiet = 0;
+    let calm = () => {};
+    const calmed = new Promise<void>((resolve) => {
+      calm = resolve;
+    });
     const heard = () => {
       if (live.current.settled) return;
       clearTimeout(quiet);
       quiet = window.setTimeout(() => {
         live.current.settled = true;
+        calm();
         redraw();
       }, SETTLED_MS);
     };
@@ -83,6 +87,9 @@ export function useConversation(boxId: string, agentId: string): Live {
         heard();
         redraw();
       }, () => true, end.signal);
+      // What is looked at comes first: the whole is long, and would come between.
+      await Promise.race([calmed, new Promise((resolve) => setTimeout(resolve, CALM_MAX_MS))]);
+      if (stop.signal.aborted) return;
       const whole: Live = { ...begin(agentId), whole: true };
       const caughtUp = (key: string) => {
         if (live.current === whole) return redraw();
@@ -135,15 +142,6 @@ function listen(
   speaks: () => boolean,
   signal: AbortSignal,
 ): void {
-  const take = (event: Event) => {
-    const id = event.stream.startsWith("agent/") ? event.stream.slice("agent/".length) : agentId;
-    if (id === agentId) return to.main.take(event);
-    // `agent/main` is also how the streams of `agent/mainly` begin.
-    if (!id.startsWith(`${agentId}.`)) return false;
-    const child = to.children.get(id) ?? new Conversation(id);
-    to.children.set(id, child);
-    return child.take(event);
-  };
   void follow({
     method: Session.method.events,
     boxId,
@@ -151,12 +149,11 @@ function listen(
     from: (fromOffset) => ({ fromOffset, streams: [`agent/${agentId}`, "exec/tool-"] }),
     key: (message) => message.offsetKey,
     take: ({ item, offsetKey }) => {
-      if (item.case === "event") take(item.value);
+      if (item.case === "event") to.family.take(item.value);
       moved(offsetKey);
     },
     reset: () => {
-      to.main = new Conversation(agentId);
-      to.children = new Map();
+      to.family = new Family(agentId);
       moved("");
     },
     link: (link, error) => {

@@ -1,13 +1,14 @@
 /** One folder: what is in it, what is done with it, and a look into a file. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Bytes, bytes, encode, join, NONE, shown, size } from "../parts/bytes";
+import { type Bytes, bytes, encode, join, shown, size } from "../parts/bytes";
 import { useAction } from "../parts/action";
 import * as download from "../parts/download";
 import { moment } from "../parts/time";
 import type { Snapshot } from "../protocol/cocoonbox/control/v1/capsule_pb";
 import { words } from "../wire/failure";
 import { w } from "../words";
+import { archive } from "./archive";
 import { Crumbs } from "./Crumbs";
 import { type Entry, type Listing, type Source, sorted } from "./entry";
 import { PreviewPane } from "./PreviewPane";
@@ -25,12 +26,14 @@ interface Props {
   open: (folder: Bytes) => void;
   /** Goes to what is different between the save and today. */
   compare: (() => void) | undefined;
+  /** As in `RestoreBar`. */
+  forkAt: string | undefined;
   today: (folder: Bytes) => void;
 }
 
 const ROWS = 300;
 
-export function Folder({ boxId, runs, source, save, path, open, compare, today }: Props) {
+export function Folder({ boxId, runs, source, save, path, open, compare, forkAt, today }: Props) {
   const [listing, setListing] = useState<Listing | undefined>();
   const [error, setError] = useState("");
   const [again, setAgain] = useState(0);
@@ -94,7 +97,7 @@ export function Folder({ boxId, runs, source, save, path, open, compare, today }
       <div class="folder-head">
         <Crumbs path={path} open={open} />
         {isToday && inside && <TodayBar boxId={boxId} path={path} chosen={chosen} upload={upload} changed={reload} />}
-        {save && <RestoreBar boxId={boxId} runs={runs} save={save} paths={paths.length > 0 ? paths : inside ? [path] : entries.map((entry) => join(path, entry.name))} picked={paths.length} isTop={!inside} compare={compare} today={today} />}
+        {save && <RestoreBar boxId={boxId} runs={runs} save={save} paths={paths.length > 0 ? paths : inside ? [path] : entries.map((entry) => join(path, entry.name))} picked={paths.length} isTop={!inside} compare={compare} forkAt={forkAt} today={today} />}
       </div>
       <Uploads uploads={uploads} />
       {over && <p class="drop-hint">{w.files.dropHere(shown(path))}</p>}
@@ -135,7 +138,7 @@ export function Folder({ boxId, runs, source, save, path, open, compare, today }
                     path={join(path, entry.name)}
                     boxId={boxId}
                     source={source}
-                    isToday={isToday}
+                    snapshotId={save?.id}
                     picked={picked.has(encode(entry.name))}
                     pick={(on) => {
                       const next = new Set(picked);
@@ -164,14 +167,15 @@ interface RowProps {
   path: Bytes;
   boxId: string;
   source: Source;
-  isToday: boolean;
+  /** Of which it is; nothing: it is today's. */
+  snapshotId: string | undefined;
   picked: boolean;
   pick: (on: boolean) => void;
   looked: boolean;
   open: () => void;
 }
 
-function Row({ entry, path, boxId, source, isToday, picked, pick, looked, open }: RowProps) {
+function Row({ entry, path, boxId, source, snapshotId, picked, pick, looked, open }: RowProps) {
   const [done, setDone] = useState(0);
   const stop = useRef<AbortController | undefined>();
   useEffect(() => () => stop.current?.abort(), []);
@@ -179,8 +183,11 @@ function Row({ entry, path, boxId, source, isToday, picked, pick, looked, open }
   const take = useAction(async () => {
     const own = new AbortController();
     stop.current = own;
-    const parts = isFolder ? packed(boxId, path, own.signal) : source.read(path, own.signal);
-    await download.save(isFolder ? join(NONE, bytes(`${shown(entry.name).replace(/^.*\//, "")}.tar`)) : entry.name, parts, setDone);
+    if (!isFolder) await download.save({ name: entry.name, parts: source.read(path, own.signal), size: entry.bytes, progress: setDone });
+    else {
+      const parts = snapshotId === undefined ? packed(boxId, path, own.signal) : archive(boxId, snapshotId, path, own.signal);
+      await download.save({ name: bytes(`${shown(entry.name).replace(/^.*\//, "")}.tar`), parts, progress: setDone });
+    }
     setDone(0);
   });
   const name = shown(entry.name);
@@ -203,7 +210,7 @@ function Row({ entry, path, boxId, source, isToday, picked, pick, looked, open }
       <td class="number">{entry.bytes === undefined ? "" : size(entry.bytes)}</td>
       <td class="when">{entry.changedMs > 0 && <time>{moment(entry.changedMs)}</time>}</td>
       <td class="does">
-        {(entry.kind === "file" || (isFolder && isToday)) && (
+        {(entry.kind === "file" || isFolder) && (
           take.busy ? (
             <button type="button" class="quiet small" onClick={() => stop.current?.abort()} aria-label={`${w.boxes.cancel} ${name}`}>{size(done)} ×</button>
           ) : (

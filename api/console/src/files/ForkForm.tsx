@@ -8,7 +8,7 @@ import { w } from "../words";
 
 interface Props {
   boxId: string;
-  /** Of the box's log; empty: the present of a box that sleeps. */
+  /** Of the box's log or of the account's; empty: the present of a box that sleeps. */
   at: string;
 }
 
@@ -16,7 +16,7 @@ export function ForkForm({ boxId, at }: Props) {
   const [asking, setAsking] = useState(false);
   const [name, setName] = useState("");
   const fork = useAction(async () => {
-    const made = await boxes.fork({ boxId, at, name, commandId: crypto.randomUUID() });
+    const made = await boxes.fork({ boxId, ...(at && { moment: { moment: { case: "offsetKey" as const, value: at } } }), name, commandId: crypto.randomUUID() });
     go({ page: "box", boxId: made.id, tab: "conversation" });
   });
   if (!asking) return <button type="button" onClick={() => setAsking(true)}>{w.files.fork}</button>;

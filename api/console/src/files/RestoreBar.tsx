@@ -17,6 +17,8 @@ interface Props {
   picked: number;
   isTop: boolean;
   compare: (() => void) | undefined;
+  /** The key to fork at; empty: the present of a box that sleeps. Nothing: a fork is offered elsewhere. */
+  forkAt: string | undefined;
   today: (folder: Bytes) => void;
 }
 
@@ -26,7 +28,7 @@ interface Done {
   undo: { paths: Bytes[]; snapshotId: string } | undefined;
 }
 
-export function RestoreBar({ boxId, runs, save, paths, picked, isTop, compare, today }: Props) {
+export function RestoreBar({ boxId, runs, save, paths, picked, isTop, compare, forkAt, today }: Props) {
   const [sure, setSure] = useState(false);
   const [said, say] = useState("");
   const [done, setDone] = useState<Done | undefined>();
@@ -63,8 +65,7 @@ export function RestoreBar({ boxId, runs, save, paths, picked, isTop, compare, t
         </button>
         <button type="button" disabled={busy || paths.length === 0} onClick={() => setSure(true)}>{w.files.inPlace}</button>
         {compare && <button type="button" onClick={compare}>{w.files.compare}</button>}
-        {/* Of a box that sleeps the present is another thing than its last save. */}
-        <ForkForm boxId={boxId} at={compare ? save.boxOffsetKey : ""} />
+        {forkAt !== undefined && <ForkForm boxId={boxId} at={forkAt} />}
       </div>
       {sure && (
         <div class="row asking" role="group" aria-label={w.files.inPlace}>

@@ -1,11 +1,13 @@
 /** Saves and what happened between them, newest first: the same as the line, in words. */
 
 import { useState } from "preact/hooks";
+import type { Fate } from "../keeping/fate";
+import { fateWords } from "../keeping/KeepBar";
 import { size } from "../parts/bytes";
 import { clock, dayOf, moment } from "../parts/time";
 import type { Snapshot } from "../protocol/cocoonbox/control/v1/capsule_pb";
-import { address } from "../route";
 import { w } from "../words";
+import { conversationOf } from "./MarkCard";
 import type { Mark } from "./marks";
 
 interface Props {
@@ -13,6 +15,9 @@ interface Props {
   marks: readonly Mark[];
   saves: readonly Snapshot[];
   at: Snapshot | undefined;
+  /** What becomes of each save; nothing while the rule is not known. */
+  fates: ReadonlyMap<string, Fate> | undefined;
+  nowMs: number;
   go: (to: Snapshot | undefined) => void;
 }
 
@@ -20,7 +25,7 @@ const PAGE = 60;
 
 type Row = { atMs: number; save: Snapshot; mark?: undefined } | { atMs: number; mark: Mark; save?: undefined };
 
-export function Moments({ boxId, marks, saves, at, go }: Props) {
+export function Moments({ boxId, marks, saves, at, fates, nowMs, go }: Props) {
   const [shown, setShown] = useState(PAGE);
   const rows: Row[] = [
     ...saves.map((save) => ({ atMs: Number(save.startedMs), save })),
@@ -42,10 +47,11 @@ export function Moments({ boxId, marks, saves, at, go }: Props) {
             {heading}
             {row.save ? (
               <button key={row.save.id} type="button" class="moment save" aria-current={row.save.id === at?.id} onClick={() => go(row.save)}>
-                <i class="save" aria-hidden="true" />
+                <i class={`save ${saveLook(row.save, fates?.get(row.save.id), nowMs)}`} aria-hidden="true" />
                 <time title={moment(row.atMs)}>{clock(row.atMs)}</time>
                 <span>{w.timeline.reasons(row.save.reason)}</span>
-                <span class="faint grow-line">{changed(row.save)}</span>
+                {row.save.pinned && <span class="badge-line">{w.keeping.pinnedMark}</span>}
+                <span class="faint grow-line" title={fateOf(fates?.get(row.save.id), nowMs)}>{changed(row.save)}</span>
               </button>
             ) : (
               <MarkLine key={row.mark.id} boxId={boxId} mark={row.mark} />
@@ -67,8 +73,18 @@ function MarkLine({ boxId, mark }: { boxId: string; mark: Mark }) {
       {mark.text && <bdi class="faint words grow-line">{mark.text}</bdi>}
     </>
   );
-  if (!mark.agentId) return <p class="moment">{words}</p>;
-  return <a class="moment" href={address({ page: "box", boxId, tab: "conversation", rest: `${encodeURIComponent(mark.agentId)}/${mark.id}` })}>{words}</a>;
+  const said = conversationOf(boxId, mark);
+  return said ? <a class="moment" href={said}>{words}</a> : <p class="moment">{words}</p>;
+}
+
+/** Pinned ones and those that go at the next clean-up look other than the rest. */
+export function saveLook(save: Snapshot, fate: Fate | undefined, nowMs: number): string {
+  if (save.pinned) return "pinned";
+  return fate?.kept === "rule" && fate.goesMs <= nowMs ? "leaving" : "";
+}
+
+function fateOf(fate: Fate | undefined, nowMs: number): string | undefined {
+  return fate && fateWords(fate, nowMs);
 }
 
 function changed(save: Snapshot): string {

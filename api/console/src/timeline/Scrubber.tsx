@@ -1,18 +1,27 @@
 /** A line of time that is dragged along: where it stands, the files are those of then. */
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { clock, moment } from "../parts/time";
 import type { Snapshot } from "../protocol/cocoonbox/control/v1/capsule_pb";
 import { w } from "../words";
-import { bands, clusters, opening, saveAt, share, type Span, SPANS_MS, ticks } from "./layout";
-import type { Marks } from "./marks";
+import { bands, opening, saveAt, share, type Span, SPANS_MS, ticks } from "./layout";
+import { Lanes } from "./Lanes";
+import type { Mark, Marks } from "./marks";
 
 interface Props {
   marks: Marks;
   saves: readonly Snapshot[];
   /** The save that is looked at; nothing: today. */
   at: Snapshot | undefined;
+  /** How a save looks: `pinned` or `leaving`. */
+  look: (save: Snapshot) => string;
   go: (to: Snapshot | undefined) => void;
+  /** What happened that is looked at. */
+  chosen: Mark | undefined;
+  choose: (mark: Mark) => void;
+  /** What else is at the head of the line. */
+  children: ComponentChildren;
 }
 
 type Zoom = keyof typeof SPANS_MS | "all";
@@ -23,7 +32,7 @@ const LOOK_MS = 15_000;
 /** A time that is written nearer to an end would be cut. */
 const EDGE = 0.03;
 
-export function Scrubber({ marks, saves, at, go }: Props) {
+export function Scrubber({ marks, saves, at, look, go, chosen: mark, choose, children }: Props) {
   const [lookedMs, setNow] = useState(Date.now());
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), LOOK_MS);
@@ -32,17 +41,18 @@ export function Scrubber({ marks, saves, at, go }: Props) {
   // What happened since the clock was looked at is not ahead of now.
   const nowMs = Math.max(lookedMs, Number(saves.at(-1)?.startedMs ?? 0n), marks.marks.at(-1)?.atMs ?? 0);
   const firstMs = Math.min(nowMs - 1, ...marks.marks.slice(0, 1).map((mark) => mark.atMs));
-  const [chosen, zoom] = useState<Zoom | undefined>();
-  const zoomed = chosen ?? opening(firstMs, nowMs);
+  const [picked, zoom] = useState<Zoom | undefined>();
+  const zoomed = picked ?? opening(firstMs, nowMs);
   const [back, setBack] = useState(0);
   const lengthMs = zoomed === "all" ? Math.max(60_000, nowMs - firstMs) * (1 + AHEAD) : SPANS_MS[zoomed];
   const end = nowMs + lengthMs * AHEAD - back * lengthMs;
   const span: Span = { fromMs: end - lengthMs, toMs: end };
+  const chosenMs = mark?.atMs ?? (at && Number(at.startedMs));
   // What is looked at is in sight, however it was chosen.
   useEffect(() => {
-    if (!at) setBack(0);
-    else if (zoomed !== "all") setBack(Math.max(0, Math.floor((nowMs - Number(at.startedMs)) / lengthMs)));
-  }, [at?.id, zoomed]);
+    if (chosenMs === undefined) setBack(0);
+    else if (zoomed !== "all") setBack(Math.max(0, Math.floor((nowMs - chosenMs) / lengthMs)));
+  }, [chosenMs, zoomed]);
 
   const track = useRef<HTMLDivElement>(null);
   const [dragged, setDragged] = useState<number | undefined>();
@@ -69,9 +79,10 @@ export function Scrubber({ marks, saves, at, go }: Props) {
     Home: () => go(saves[0]),
     End: () => go(undefined),
   };
-  const hereMs = dragged ?? (at ? Number(at.startedMs) : nowMs);
+  const hereMs = dragged ?? chosenMs ?? nowMs;
   const standsAt = Math.min(1, Math.max(0, share(hereMs, span)));
-  const said = at ? w.timeline.at(moment(Number(at.startedMs)), w.timeline.reasons(at.reason)) : w.timeline.now;
+  const ofSave = at ? w.timeline.at(moment(Number(at.startedMs)), w.timeline.reasons(at.reason)) : w.timeline.now;
+  const said = mark ? w.timeline.mark(moment(mark.atMs), w.timeline.what[mark.what]) : ofSave;
   const percent = (part: number) => `${part * 100}%`;
 
   return (
@@ -79,6 +90,7 @@ export function Scrubber({ marks, saves, at, go }: Props) {
       <div class="row">
         <span class="said" role="status">{dragged === undefined ? said : moment(dragged)}</span>
         <span class="grow" />
+        {children}
         <div class="row zooms" role="group" aria-label={w.timeline.zoom}>
           <button type="button" class="quiet" aria-label={w.timeline.earlier} disabled={zoomed === "all" || span.fromMs <= firstMs} onClick={() => setBack(back + 1)}>‹</button>
           {ZOOMS.map((one) => (
@@ -89,6 +101,7 @@ export function Scrubber({ marks, saves, at, go }: Props) {
           <button type="button" class="quiet" aria-label={w.timeline.later} disabled={back === 0} onClick={() => setBack(back - 1)}>›</button>
         </div>
       </div>
+      <div class="line-of-time">
       <div
         ref={track}
         class="track"
@@ -98,7 +111,7 @@ export function Scrubber({ marks, saves, at, go }: Props) {
         aria-valuemin={0}
         aria-valuemax={saves.length}
         aria-valuenow={at ? saves.findIndex((save) => save.id === at.id) : saves.length}
-        aria-valuetext={said}
+        aria-valuetext={ofSave}
         aria-disabled={saves.length === 0}
         onKeyDown={(event) => {
           const act = keys[event.key];
@@ -125,23 +138,18 @@ export function Scrubber({ marks, saves, at, go }: Props) {
           return <i key={from} class="band" style={{ left: percent(from * part), width: percent((to - from) * part) }} />;
         })}
         <i class="line" style={{ width: percent(Math.min(1, share(nowMs, span))) }} />
-        {clusters(marks.marks, span).map(({ lane, at: place, marks: [first, ...rest] }) => (
-          <i
-            key={`${lane} ${place}`}
-            class={`mark ${lane} ${rest.length > 0 ? "many" : ""} is-${first?.what.replace(/ /g, "-")}`}
-            style={{ left: percent(place) }}
-            title={first && `${clock(first.atMs)} ${w.timeline.what[first.what]} ${first.text}${rest.length > 0 ? ` +${rest.length}` : ""}`}
-          />
-        ))}
         {saves.filter((save) => within(Number(save.startedMs), span)).map((save) => (
           <i
             key={save.id}
-            class={`save ${save.id === at?.id ? "here" : ""}`}
+            data-id={save.id}
+            class={`save ${look(save)} ${save.id === at?.id ? "here" : ""}`}
             style={{ left: percent(share(Number(save.startedMs), span)) }}
             title={w.timeline.at(moment(Number(save.startedMs)), w.timeline.reasons(save.reason))}
           />
         ))}
         <i class="cursor" style={{ left: percent(standsAt) }} />
+      </div>
+      <Lanes marks={marks.marks} span={span} chosen={mark} choose={choose} />
       </div>
       <div class="ticks" aria-hidden="true">
         {ticks(span).filter((tick) => within(tick, { fromMs: span.fromMs + lengthMs * EDGE, toMs: span.toMs - lengthMs * EDGE })).map((tick) => (

@@ -11,9 +11,13 @@ export interface Cluster {
   lane: Lane;
   /** Of the width, from 0 to 1. */
   at: number;
+  /** Free room from there to what comes next in its lane, of the width. */
+  room: number;
   marks: Mark[];
 }
 
+/** From above. */
+export const LANES: readonly Lane[] = ["agent", "person", "box"];
 /** Places that are told apart: more than that fit no screen. */
 const PLACES = 240;
 
@@ -32,9 +36,16 @@ export function clusters(marks: readonly Mark[], span: Span): Cluster[] {
     const key = `${mark.lane} ${place}`;
     const there = found.get(key);
     if (there) there.marks.push(mark);
-    else found.set(key, { lane: mark.lane, at: (place + 0.5) / PLACES, marks: [mark] });
+    else found.set(key, { lane: mark.lane, at: (place + 0.5) / PLACES, room: 0, marks: [mark] });
   }
-  return [...found.values()];
+  // By time, and those of one time from the upper lane to the lower: so they are gone through by the keyboard.
+  const all = [...found.values()].sort((a, b) => a.at - b.at || LANES.indexOf(a.lane) - LANES.indexOf(b.lane));
+  const next = new Map<Lane, number>();
+  for (const one of [...all].reverse()) {
+    one.room = (next.get(one.lane) ?? 1) - one.at;
+    next.set(one.lane, one.at);
+  }
+  return all;
 }
 
 export function bands(sleeps: readonly Sleep[], span: Span): { from: number; to: number }[] {

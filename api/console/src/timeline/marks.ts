@@ -2,7 +2,7 @@
 
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import { decode } from "../conversation/payload";
-import { ControlTakenSchema } from "../protocol/cocoonbox/log/v1/account_pb";
+import { ControlReleasedSchema, ControlTakenSchema } from "../protocol/cocoonbox/log/v1/account_pb";
 import { BoxFailedSchema } from "../protocol/cocoonbox/log/v1/box_pb";
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
 import * as snapshot from "../protocol/cocoonbox/log/v1/snapshot_pb";
@@ -14,7 +14,7 @@ export interface Mark {
   id: string;
   atMs: number;
   lane: Lane;
-  what: "prompt" | "asks" | "answered" | "question" | "turn failed" | "takes over" | "restored" | "slept" | "woke" | "failed" | "not saved" | "begun";
+  what: "prompt" | "asks" | "answered" | "question" | "turn failed" | "turn ended" | "takes over" | "hands back" | "restored" | "slept" | "woke" | "failed" | "not saved" | "begun";
   /** Foreign words. */
   text: string;
   /** Of the agent's: where it is said. */
@@ -31,6 +31,7 @@ export interface Sleep {
 const TEXT_MAX = 160;
 
 export class Marks {
+  /** In the order of time. */
   readonly marks: Mark[] = [];
   readonly sleeps: Sleep[] = [];
   readonly #seen = new Map<string, number>();
@@ -42,7 +43,9 @@ export class Marks {
     this.#seen.set(event.stream, Number(event.seq));
     const atMs = Number(event.atMs);
     const add = (lane: Lane, what: Mark["what"], text = "", agentId?: string) => {
-      this.marks.push({ id: event.offsetKey, atMs, lane, what, text: text.slice(0, TEXT_MAX), ...(agentId && { agentId }) });
+      // The two logs do not come in step; each by itself is in the order of time.
+      const behind = this.marks.findLastIndex((mark) => mark.atMs <= atMs) + 1;
+      this.marks.splice(behind, 0, { id: event.offsetKey, atMs, lane, what, text: text.slice(0, TEXT_MAX), ...(agentId && { agentId }) });
       return true;
     };
     switch (event.kind) {
@@ -62,6 +65,10 @@ export class Marks {
         return add("box", "failed");
       case "control.taken":
         return add("person", "takes over", read(event, ControlTakenSchema)?.label);
+      case "control.released":
+        return add("person", "hands back", read(event, ControlReleasedSchema)?.note);
+      case "control.expired":
+        return add("person", "hands back");
       case "snapshot.restored":
         return add("person", "restored", read(event, snapshot.SnapshotRestoredSchema)?.target);
       case "snapshot.failed": {
@@ -84,6 +91,8 @@ export class Marks {
         return add("agent", "question", told.payload.question, agentId);
       case "agent.question_answered":
         return add("person", "answered", told.payload.answer, agentId);
+      case "agent.turn_ended":
+        return add("agent", "turn ended", told.payload.detail, agentId);
       case "agent.model_failed":
         return !told.payload.retryable && add("agent", "turn failed", told.payload.detail, agentId);
     }

@@ -31,10 +31,25 @@ test("both logs become marks, and a night's sleep a band", () => {
   expect(bands(marks.sleeps, { fromMs: 50, toMs: 90 })).toEqual([{ from: 0, to: 0.25 }, { from: 0.75, to: 1 }]);
 });
 
+test("marks of two logs are in the order of time, whichever comes first", () => {
+  const marks = new Marks();
+  const prompt = (atMs: number) => told("agent.prompt_received", "agent/main", atMs, agent.AgentPromptReceivedSchema, { text: "x" });
+  for (const event of [prompt(20), prompt(40), told("box.created", "box/b", 10), told("box.running", "box/b", 30)]) marks.take(event);
+  expect(marks.marks.map((mark) => mark.atMs)).toEqual([10, 20, 30, 40]);
+});
+
 test("marks that would stand on one another are one", () => {
   const mark = (atMs: number): Mark => ({ id: String(atMs), atMs, lane: "agent", what: "prompt", text: "" });
   const found = clusters([mark(0), mark(1), mark(500_000), mark(2_000_000)], { fromMs: 0, toMs: 1_000_000 });
   expect(found.map((one) => one.marks.length)).toEqual([2, 1]);
+  expect(found[0]?.room).toBeCloseTo(0.5);
+  expect(found[1]?.room).toBeCloseTo(0.5, 1);
+});
+
+test("marks are gone through by time, and of one time from above", () => {
+  const mark = (atMs: number, lane: Mark["lane"]): Mark => ({ id: `${lane} ${atMs}`, atMs, lane, what: "prompt", text: "" });
+  const found = clusters([mark(500_000, "box"), mark(0, "box"), mark(500_000, "agent"), mark(500_000, "person")], { fromMs: 0, toMs: 1_000_000 });
+  expect(found.map((one) => one.marks[0]?.id)).toEqual(["box 0", "agent 500000", "person 500000", "box 500000"]);
 });
 
 test("a moment has the files of the save before it", () => {

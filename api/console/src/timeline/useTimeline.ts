@@ -14,6 +14,8 @@ export interface Timeline {
   marks: Marks;
   /** In the order of time; nothing until they are known. */
   saves: Snapshot[] | undefined;
+  /** Of the account log: as far as the saves are known. */
+  savesKey: string;
   /** Whether a save is owed: asked for and not ended. */
   saving: boolean;
   link: Link;
@@ -25,7 +27,7 @@ const SAVES_MAX = 5_000;
 const ENDS = new Set(["snapshot.committed", "snapshot.unchanged", "snapshot.failed"]);
 
 export function useTimeline(boxId: string): Timeline {
-  const begin = (): Timeline => ({ marks: new Marks(), saves: undefined, saving: false, link: "live", error: "" });
+  const begin = (): Timeline => ({ marks: new Marks(), saves: undefined, savesKey: "", saving: false, link: "live", error: "" });
   const timeline = useRef(begin());
   const [, draw] = useState(0);
   useEffect(() => {
@@ -52,6 +54,7 @@ export function useTimeline(boxId: string): Timeline {
         for (let seen: string | undefined; seen !== newest; ) {
           seen = newest;
           timeline.current.saves = await saves(boxId, seen, signal);
+          timeline.current.savesKey = seen;
           timeline.current.error = "";
         }
       } catch (error) {
@@ -73,7 +76,7 @@ export function useTimeline(boxId: string): Timeline {
       key: (message: EventOrHeartbeat) => message.offsetKey,
       take: ({ item }: EventOrHeartbeat) => item.case === "event" && take(item.value),
       reset: () => {
-        timeline.current = { ...begin(), saves: timeline.current.saves };
+        timeline.current = { ...begin(), saves: timeline.current.saves, savesKey: timeline.current.savesKey };
         redraw();
       },
       link: (link: Link, error?: unknown) => {

@@ -1,0 +1,60 @@
+import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { beforeEach, expect, test } from "vitest";
+import * as agent from "../protocol/cocoonbox/log/v1/agent_pb";
+import { type Event, EventSchema } from "../protocol/cocoonbox/log/v1/envelope_pb";
+import { Family, flat } from "./family";
+import type { Tool } from "./items";
+
+let seqs: Record<string, bigint> = {};
+beforeEach(() => {
+  seqs = {};
+});
+
+function told<D extends DescMessage>(kind: string, schema: D, init: MessageInitShape<D>, stream = "agent/main"): Event {
+  seqs[stream] = (seqs[stream] ?? 0n) + 1n;
+  return create(EventSchema, { kind, stream, seq: seqs[stream], payload: toBinary(schema, create(schema, init)), eventId: `${stream} ${seqs[stream]}`, offsetKey: `${stream} ${seqs[stream]}` });
+}
+
+const called = (toolCallId: string, name: string, stream?: string) => told("agent.tool_called", agent.AgentToolCalledSchema, { toolCallId, name, argsJson: "{}" }, stream);
+const created = (id: string, parentAgentId: string, parentToolCallId: string) =>
+  told("agent.created", agent.AgentCreatedSchema, { agentId: id, parentAgentId, parentToolCallId }, `agent/${id}`);
+const prompted = (id: string, text: string) => told("agent.prompt_received", agent.AgentPromptReceivedSchema, { promptId: text, text }, `agent/${id}`);
+
+function fold(events: Event[]): Family {
+  const family = new Family("main");
+  for (const event of events) family.take(event);
+  return family;
+}
+
+test("a subagent is under the call that made it, with what its commands print, and so is its own", () => {
+  const family = fold([
+    called("t1", "task"),
+    created("main.a", "main", "t1"),
+    prompted("main.a", "count"),
+    called("x1", "shell", "agent/main.a"),
+    told("exec.started", agent.ExecStartedSchema, { toolCallId: "x1" }, "exec/tool-x1"),
+    told("exec.output_streamed", agent.ExecOutputStreamedSchema, { data: new TextEncoder().encode("three") }, "exec/tool-x1"),
+    called("t2", "task", "agent/main.a"),
+    created("main.a.b", "main.a", "t2"),
+    prompted("main.a.b", "deeper"),
+    prompted("mainly", "another agent"),
+  ]);
+  const [task] = family.main.items as [Tool];
+  expect(family.main.items).toHaveLength(1);
+  expect(task.child?.agentId).toBe("main.a");
+  expect(flat(family.main.items).map((item) => ("text" in item ? item.text : item.id))).toEqual(["t1", "count", "x1", "t2", "deeper"]);
+  expect(flat(family.main.items)[2]).toMatchObject({ output: "three" });
+});
+
+test("a change far below is another object at the top, so that it is drawn", () => {
+  const family = fold([called("t1", "task"), created("main.a", "main", "t1"), called("t2", "task", "agent/main.a"), created("main.a.b", "main.a", "t2")]);
+  const before = family.main.items[0];
+  family.take(prompted("main.a.b", "deeper"));
+  expect(family.main.items[0]).not.toBe(before);
+});
+
+test("one whose call is not known is kept, and shown when it is", () => {
+  const family = fold([prompted("main.a", "count")]);
+  expect(flat(family.main.items)).toHaveLength(0);
+  expect(family.children.get("main.a")?.items).toHaveLength(1);
+});
