@@ -7,6 +7,7 @@ import { capsule } from "../wire/clients";
 import { ENTRIES_MAX, type Entry, saved, type Source } from "./entry";
 
 const PAGE = 1_000;
+const AHEAD_BYTES_MAX = 8 * 1024 * 1024;
 
 export function inSave(boxId: string, snapshotId: string): Source {
   const at = { moment: { case: "snapshotId" as const, value: snapshotId } };
@@ -22,8 +23,14 @@ export function inSave(boxId: string, snapshotId: string): Source {
       return { entries, cut: after.length > 0 };
     },
     async *read(path, signal) {
-      for await (const part of open(Capsule.method.readFile, "", { boxId, at, path }, signal)) {
-        yield part.data as Uint8Array<ArrayBuffer>;
+      for (let offset = 0n; ; ) {
+        const call = open(Capsule.method.readFile, "", { boxId, at, path, offset }, signal, AHEAD_BYTES_MAX);
+        for await (const { data } of call) {
+          offset += BigInt(data.length);
+          yield data as Uint8Array<ArrayBuffer>;
+        }
+        // Whoever takes it is slower than the api: on from where that is.
+        if (!call.wasCut) return;
       }
     },
   };

@@ -31,12 +31,19 @@ export class Call<I extends DescMessage, O extends DescMessage> implements Async
   readonly #socket: WebSocket;
   readonly #method: Method<I, O>;
   #early: (Uint8Array<ArrayBuffer> | string)[] = [];
-  #arrived: MessageShape<O>[] = [];
+  #arrived: { message: MessageShape<O>; size: number }[] = [];
+  /** Of what has arrived and was not taken. */
+  #waitingBytes = 0;
+  readonly #waitingBytesMax: number;
   #end: ConnectError | "ok" | undefined;
   #wake: (() => void) | undefined;
+  /** It was ended here since more had arrived than was taken: what is missing is asked for again. */
+  wasCut = false;
 
-  constructor(method: Method<I, O>, boxId: string, signal: AbortSignal) {
+  /** A browser cannot ask for less. A call whose messages may pile up is given a bound, and ends when that is passed. */
+  constructor(method: Method<I, O>, boxId: string, signal: AbortSignal, waitingBytesMax = Infinity) {
     this.#method = method;
+    this.#waitingBytesMax = waitingBytesMax;
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const box = boxId ? `?box_id=${encodeURIComponent(boxId)}` : "";
     const path = `console/call/${method.parent.typeName}/${method.name}${box}`;
@@ -77,7 +84,10 @@ export class Call<I extends DescMessage, O extends DescMessage> implements Async
     for (;;) {
       const messages = this.#arrived;
       this.#arrived = [];
-      yield* messages;
+      for (const { message, size } of messages) {
+        this.#waitingBytes -= size;
+        yield message;
+      }
       if (this.#arrived.length > 0) continue;
       if (this.#end === "ok") return;
       if (this.#end) throw this.#end;
@@ -98,7 +108,13 @@ export class Call<I extends DescMessage, O extends DescMessage> implements Async
       this.#finish(ended.code === 0 ? "ok" : new ConnectError(ended.message, ended.code));
       return;
     }
-    this.#arrived.push(fromBinary(this.#method.output, new Uint8Array(data)));
+    if (this.#end) return;
+    this.#arrived.push({ message: fromBinary(this.#method.output, new Uint8Array(data)), size: data.byteLength });
+    this.#waitingBytes += data.byteLength;
+    if (this.#waitingBytes > this.#waitingBytesMax) {
+      this.wasCut = true;
+      this.cancel();
+    }
     this.#wake?.();
   }
 
@@ -114,8 +130,9 @@ export function open<I extends DescMessage, O extends DescMessage>(
   boxId: string,
   request: MessageInitShape<I>,
   signal: AbortSignal,
+  waitingBytesMax?: number,
 ): Call<I, O> {
-  const call = new Call(method, boxId, signal);
+  const call = new Call(method, boxId, signal, waitingBytesMax);
   call.send(request);
   call.end();
   return call;
