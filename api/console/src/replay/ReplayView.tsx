@@ -2,7 +2,7 @@
 
 import "./replay.css";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Conversation } from "../conversation/fold";
+import { Family, flat } from "../conversation/family";
 import { ItemView } from "../conversation/ItemView";
 import { readBlob } from "../conversation/blob";
 import type { Item } from "../conversation/items";
@@ -88,17 +88,18 @@ function Player({ box, agentId, turn }: { box: Box; agentId: string; turn: Turn 
     if (atMs >= endMs) setPlaying(false);
   }, [atMs >= endMs]);
   const count = reached(times, atMs);
-  const folded = useRef({ count: 0, conversation: new Conversation(agentId) });
+  const folded = useRef({ count: 0, family: new Family(agentId) });
   // Forwards what comes is added; backwards it is folded again.
-  if (count < folded.current.count) folded.current = { count: 0, conversation: new Conversation(agentId) };
+  if (count < folded.current.count) folded.current = { count: 0, family: new Family(agentId) };
   for (; folded.current.count < count; folded.current.count += 1) {
     const event = turn.events[folded.current.count];
-    if (event) folded.current.conversation.take(event);
+    if (event) folded.current.family.take(event);
   }
-  const items = folded.current.conversation.items;
-  const seen = items.findLast((item) => item.type === "tool" && item.images.length > 0);
+  const items = folded.current.family.main.items;
+  const pictures = flat(items).filter((item) => item.type === "tool" && item.images.length > 0);
+  const seen = pictures.reduce<Item | undefined>((last, item) => (last && last.atMs > item.atMs ? last : item), undefined);
   const picture = seen?.type === "tool" ? seen.images.at(-1) : undefined;
-  const marks = useMemo(() => marksOf(turn, times), [turn]);
+  const marks = useMemo(() => marksOf(turn, times, agentId), [turn]);
   const play = () => {
     if (!playing && atMs >= endMs) setAt(0);
     setPlaying(!playing);
@@ -162,13 +163,14 @@ function Share({ box, agentId, turn }: { box: Box; agentId: string; turn: Turn }
   const [asking, setAsking] = useState(false);
   const [options, setOptions] = useState<Options>({ outputs: true, pictures: false, words: [] });
   const write = useAction(async () => {
-    const conversation = new Conversation(agentId);
-    for (const event of turn.events) conversation.take(event);
+    const family = new Family(agentId);
+    for (const event of turn.events) family.take(event);
+    const { items } = family.main;
     const pictures = new Map<string, string>();
     if (options.pictures) {
-      for (const image of conversation.items.flatMap(imagesOf)) pictures.set(image.blob, await dataUrl(box.id, image.blob, image.mediaType));
+      for (const image of flat(items).flatMap(imagesOf)) pictures.set(image.blob, await dataUrl(box.id, image.blob, image.mediaType));
     }
-    const html = page(turn.prompt.split("\n")[0]?.slice(0, 120) || w.replay.noPrompt, conversation.items, turn.fromMs, options, pictures);
+    const html = page(turn.prompt.split("\n")[0]?.slice(0, 120) || w.replay.noPrompt, items, turn.fromMs, options, pictures);
     hand(`replay-${new Date(turn.fromMs).toISOString().slice(0, 16).replace(/[:T]/g, "")}.html`, new Blob([html], { type: "application/octet-stream" }));
     setAsking(false);
   });
@@ -212,9 +214,17 @@ const MARKS: Record<string, keyof typeof w.replay.marks> = {
   "agent.turn_ended": "ends",
 };
 
-function marksOf(turn: Turn, times: readonly number[]) {
+/** Of a subagent it is its own what differs: that it begins, and what it calls. */
+const SUB_MARKS: typeof MARKS = {
+  ...MARKS,
+  "agent.prompt_received": "sub-begins",
+  "agent.tool_called": "sub-call",
+};
+
+function marksOf(turn: Turn, times: readonly number[], agentId: string) {
   return turn.events.flatMap((event, n) => {
-    const kind = MARKS[event.kind];
+    const isOwn = event.stream === `agent/${agentId}`;
+    const kind = !isOwn && event.kind === "agent.turn_ended" ? undefined : (isOwn ? MARKS : SUB_MARKS)[event.kind];
     return kind ? [{ key: event.offsetKey, kind, at: times[n] ?? 0 }] : [];
   });
 }

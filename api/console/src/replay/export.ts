@@ -3,6 +3,7 @@
  * looks like a secret.
  */
 
+import { flat } from "../conversation/family";
 import type { Item } from "../conversation/items";
 import { summary } from "../conversation/summary";
 import { moment } from "../parts/time";
@@ -21,18 +22,20 @@ const OUTPUT_MAX = 4_000;
 const POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 const STYLE = `:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}body{max-width:50rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}
 article{display:grid;grid-template-columns:5rem 1fr;gap:1rem;padding:.5rem 0;border-bottom:1px solid #8884}time{color:#888;font-variant-numeric:tabular-nums}
-pre{white-space:pre-wrap;background:#8882;padding:.6rem;border-radius:8px;margin:.3rem 0;max-height:30rem;overflow:auto}img{max-width:100%;border-radius:8px}p{margin:0;white-space:pre-wrap}b{font-weight:600}`;
+pre{white-space:pre-wrap;background:#8882;padding:.6rem;border-radius:8px;margin:.3rem 0;max-height:30rem;overflow:auto}section{border-left:3px solid #8884;padding-left:.8rem}img{max-width:100%;border-radius:8px}p{margin:0;white-space:pre-wrap}b{font-weight:600}`;
 
 /** Writes it. `pictures` gives the bytes of those that are in it, as data URLs by name. */
 export function page(title: string, items: readonly Item[], fromMs: number, options: Options, pictures: ReadonlyMap<string, string>): string {
-  const secrets = items.flatMap((item) => textsOf(item).flatMap(secretsIn));
+  const secrets = flat(items).flatMap((item) => textsOf(item).flatMap(secretsIn));
   const words = [...new Set([...options.words, ...secrets])];
   const say = (text: string) => escape(redact(text, words));
-  const body = items.map((item) => {
+  const told = (item: Item): string => {
     const at = `<time>${offset(item.atMs - fromMs)}</time>`;
     const rows = parts(item, say, options, pictures);
-    return rows ? `<article>${at}<div>${rows}</div></article>` : "";
-  });
+    const below = item.type === "tool" && item.child ? `<section>${item.child.items.map(told).join("\n")}</section>` : "";
+    return rows ? `<article>${at}<div>${rows}${below}</div></article>` : "";
+  };
+  const body = items.map(told);
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="content-security-policy" content="${POLICY}">
 <meta name="viewport" content="width=device-width"><meta name="referrer" content="no-referrer"><title>${say(title)}</title><style>${STYLE}</style></head>
 <body><h1>${say(title)}</h1><p>${escape(w.replay.exported(moment(fromMs)))}</p>${body.join("\n")}</body></html>\n`;

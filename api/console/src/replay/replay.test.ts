@@ -21,13 +21,15 @@ test("events are cut into turns, each with its prompts and what its commands pri
     told("agent.turn_started", 20, agent.AgentTurnStartedSchema, { turnId: "t1", promptIds: ["p"] }),
     told("exec.output_streamed", 30, agent.ExecOutputStreamedSchema, {}, "exec/tool-x"),
     told("agent.prompt_received", 35, agent.AgentPromptReceivedSchema, { promptId: "q", text: "steer", steer: true }),
+    told("agent.prompt_received", 36, agent.AgentPromptReceivedSchema, { promptId: "s", text: "of a subagent" }, "agent/main.a"),
+    told("agent.turn_ended", 37, agent.AgentTurnEndedSchema, {}, "agent/main.a"),
     told("agent.turn_ended", 40, agent.AgentTurnEndedSchema, { turnId: "t1" }),
     told("exec.output_streamed", 50, agent.ExecOutputStreamedSchema, {}, "exec/tool-x"),
     told("agent.turn_started", 60, agent.AgentTurnStartedSchema, { turnId: "t2" }),
     told("agent.prompt_received", 61, agent.AgentPromptReceivedSchema, {}, "agent/other"),
   ]) turns.take(event);
   expect(turns.turns.map((turn) => [turn.id, turn.prompt, turn.events.length, turn.fromMs, turn.toMs, turn.ended])).toEqual([
-    ["t1", "one", 5, 10, 40, true],
+    ["t1", "one", 7, 10, 40, true],
     ["t2", "", 1, 60, 60, false],
   ]);
 });
@@ -80,12 +82,13 @@ test("an exported page has no script of whoever was heard in it", () => {
   const items: Item[] = [
     { type: "prompt", key: "k", id: "p", atMs: 0, text: hostile, steer: false, images: [], state: "taken", erased: false },
     { type: "reply", id: "r", atMs: 65_000, text: hostile, partial: false },
-    { type: "tool", id: "t", atMs: 70_000, name: hostile, args: JSON.stringify({ command: hostile }), risk: 0, state: "finished", content: hostile, output: "", images: [], blob: "" },
+    { type: "tool", id: "t", atMs: 70_000, name: hostile, args: JSON.stringify({ command: hostile }), risk: 0, state: "finished", content: hostile, output: "", images: [], blob: "", child: { agentId: "main.a", items: [{ type: "reply", id: "s", atMs: 71_000, text: hostile, partial: false }] } },
   ];
   const html = page(hostile, items, 0, { outputs: true, pictures: true, words: [] }, new Map());
   const parsed = new DOMParser().parseFromString(html, "text/html");
   expect(parsed.querySelector("script, img, [onerror]")).toBeNull();
-  expect(parsed.querySelectorAll("article")).toHaveLength(3);
+  expect(parsed.querySelectorAll("article")).toHaveLength(4);
+  expect(parsed.querySelectorAll("article section article")).toHaveLength(1);
   expect(html).toContain("default-src 'none'");
   expect(offset(3_725_000)).toBe("1:02:05");
 });

@@ -18,7 +18,7 @@ export interface Turn {
 /** Of one turn; what is longer is played as far as that. */
 const EVENTS_MAX = 50_000;
 
-/** Cuts the events of one agent, and of the commands that run for it, into turns. */
+/** Cuts the events of one agent, of its subagents, and of the commands that run for them, into turns. */
 export class Turns {
   readonly turns: Turn[] = [];
   readonly #stream: string;
@@ -30,7 +30,7 @@ export class Turns {
 
   take(event: Event): void {
     const own = event.stream === this.#stream;
-    if (!own && !event.stream.startsWith("exec/")) return;
+    if (!own && !event.stream.startsWith("exec/") && !event.stream.startsWith(`${this.#stream}.`)) return;
     const open = this.turns.at(-1);
     const last = open && !open.ended ? open : undefined;
     if (own && event.kind === "agent.prompt_received" && !last) {
