@@ -1,6 +1,6 @@
 import "./style.css";
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { DevicesView } from "./account/DevicesView";
 import { SignIn } from "./account/SignIn";
 import { UsageView } from "./account/UsageView";
@@ -54,6 +54,7 @@ function House({ session, leave }: { session: Session; leave: () => void }) {
       boxes.value = undefined;
     };
   }, [session.token_id]);
+  const main = useRef<HTMLElement>(null);
   const [asks, setAsks] = useState(mayAsk());
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
@@ -78,6 +79,7 @@ function House({ session, leave }: { session: Session; leave: () => void }) {
   }, [here.page, first?.id]);
   return (
     <div class="house" data-page={here.page}>
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>{w.skip}</button>
       <aside>
         <a class="brand" href={address({ page: "none" })}>
           <img src="/icon.svg" alt="" width="24" height="24" /> {w.product}
@@ -96,7 +98,7 @@ function House({ session, leave }: { session: Session; leave: () => void }) {
           <button type="button" class="quiet small" onClick={() => signOut().finally(leave)}>{w.account.signOut}</button>
         </footer>
       </aside>
-      <main>
+      <main ref={main} tabIndex={-1}>
         {here.page === "box" && <BoxPage boxId={here.boxId} tab={here.tab} />}
         {here.page === "search" && <SearchView query={here.query} />}
         {here.page === "usage" && <UsageView />}

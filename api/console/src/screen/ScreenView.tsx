@@ -1,6 +1,7 @@
 import RFB from "@novnc/novnc";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { wake } from "../boxes/store";
+import { LEAVE, leaves } from "../parts/leaving";
 import { useAction } from "../parts/action";
 import { clock } from "../parts/time";
 import type { ControlState } from "../protocol/cocoonbox/agent/v1/control_pb";
@@ -106,6 +107,14 @@ function Screen({ box }: { box: Box }) {
   const holder = state?.holder;
   const mine = lease !== "";
 
+  const noteField = useRef<HTMLInputElement>(null);
+  const onShortcut = useRef(() => {});
+  onShortcut.current = () => {
+    if (mine) noteField.current?.focus();
+    else if (!take.busy) void take.run(holder !== undefined);
+  };
+  useEffect(() => leaves(() => onShortcut.current()), []);
+
   return (
     <section class="screen">
       <header class="row bar">
@@ -121,11 +130,11 @@ function Screen({ box }: { box: Box }) {
               void back.run();
             }}
           >
-            <input aria-label={w.screen.note} placeholder={w.screen.note} value={note} onInput={(event) => setNote(event.currentTarget.value)} />
-            <button class="primary" disabled={back.busy}>{w.screen.back}</button>
+            <input ref={noteField} aria-label={w.screen.note} placeholder={w.screen.note} value={note} onInput={(event) => setNote(event.currentTarget.value)} />
+            <button class="primary" disabled={back.busy} title={w.screen.leave} aria-keyshortcuts={LEAVE}>{w.screen.back}</button>
           </form>
         ) : (
-          <button type="button" class="primary" disabled={take.busy} onClick={() => take.run(holder !== undefined)}>
+          <button type="button" class="primary" disabled={take.busy} title={w.screen.shortcut} aria-keyshortcuts={LEAVE} onClick={() => take.run(holder !== undefined)}>
             {holder ? w.screen.steal : w.screen.take}
           </button>
         )}
@@ -133,7 +142,8 @@ function Screen({ box }: { box: Box }) {
       {(take.error || back.error) && <p class="error" role="alert">{take.error || back.error}</p>}
       {link === "connecting" && <p class="banner" role="status">{w.screen.connecting}</p>}
       {link === "lost" && <p class="banner" role="status">{w.screen.lost} {why}</p>}
-      <div class={`display ${mine ? "mine" : ""}`} ref={place} role="application" aria-label={w.screen.label} />
+      {/* What is held down when the keyboard goes elsewhere is let go: the client only hears of the whole window. */}
+      <div class={`display ${mine ? "mine" : ""}`} ref={place} role="application" aria-label={w.screen.label} aria-description={mine ? w.screen.leave : undefined} onFocusOut={() => dispatchEvent(new Event("blur"))} />
     </section>
   );
 }

@@ -4,6 +4,7 @@ import { Terminal } from "@xterm/xterm";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { wake } from "../boxes/store";
 import { useAction } from "../parts/action";
+import { leaves } from "../parts/leaving";
 import { type Box, State } from "../protocol/cocoonbox/control/v1/boxes_pb";
 import { w } from "../words";
 import { attach, type Attached } from "./attach";
@@ -17,6 +18,8 @@ export default function TerminalView({ box }: { box: Box }) {
   const [ids, setIds] = useState(() => kept(box.id));
   const [at, setAt] = useState(ids[0] ?? "");
   const turn = useAction(() => wake(box));
+  const opener = useRef<HTMLButtonElement>(null);
+  useEffect(() => leaves(() => opener.current?.focus()), []);
   useEffect(() => sessionStorage.setItem(`terminals ${box.id}`, JSON.stringify(ids)), [ids]);
   if (box.state !== State.RUNNING) {
     return (
@@ -43,7 +46,7 @@ export default function TerminalView({ box }: { box: Box }) {
         {ids.map((id, n) => (
           <button key={id} type="button" aria-pressed={id === at} onClick={() => setAt(id)}>{n + 1}</button>
         ))}
-        <button type="button" onClick={add}>{w.terminal.open}</button>
+        <button type="button" ref={opener} title={w.terminal.leave} onClick={add}>{w.terminal.open}</button>
         <span class="grow" />
         {at && <button type="button" class="quiet" onClick={() => close(at)}>{w.terminal.close}</button>}
       </header>
