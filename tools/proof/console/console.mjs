@@ -10,6 +10,7 @@ import { keyboard } from "./keyboard.mjs";
 import { keeping } from "./keeping.mjs";
 import { marks } from "./marks.mjs";
 import { replay } from "./replay.mjs";
+import { robust } from "./robust.mjs";
 import { found, search } from "./search.mjs";
 import { long, screen } from "./speed.mjs";
 
@@ -155,6 +156,7 @@ await marks();
 await keyboard();
 await search();
 await replay();
+await robust();
 await check("the box is put to sleep", async () => {
   await click("Put to sleep");
   await says("asleep");

@@ -69,14 +69,19 @@ export async function plain(boxId) {
   };
 }
 
-/** The process that is the display of a box: the one whose namespaces are those of a command in it. */
+/** The process that is the display of a box. */
 async function displayOf(boxId) {
-  const space = execFileSync("cocoonbox", ["--quiet", "exec", "--box", boxId, "--", "readlink", "/proc/self/ns/net"], { encoding: "utf8" }).trim();
-  for (const pid of await readdir("/proc")) {
-    if (!/^\d+$/.test(pid)) continue;
-    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
-    if (!command.startsWith("Xvnc\0")) continue;
-    if ((await readlink(`/proc/${pid}/ns/net`).catch(() => "")) === space) return pid;
-  }
+  for (const { pid, command } of await processesOf(boxId)) if (command.startsWith("Xvnc\0")) return pid;
   throw new Error("the box shows no display");
+}
+
+/** Processes on this host whose namespaces are those of a command in the box, the oldest first. */
+export async function processesOf(boxId) {
+  const space = execFileSync("cocoonbox", ["--quiet", "exec", "--box", boxId, "--", "readlink", "/proc/self/ns/net"], { encoding: "utf8" }).trim();
+  const found = [];
+  for (const pid of await readdir("/proc")) {
+    if (!/^\d+$/.test(pid) || (await readlink(`/proc/${pid}/ns/net`).catch(() => "")) !== space) continue;
+    found.push({ pid, command: await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "") });
+  }
+  return found.sort((a, b) => a.pid - b.pid);
 }
