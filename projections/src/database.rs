@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
 
 /// `CBVW`: whose file it is.
 const APPLICATION_ID: i32 = 0x4342_5657;
@@ -275,6 +275,9 @@ fn set_up(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     };
     connection.busy_timeout(BUSY_TIMEOUT).map_err(error)?;
     connection.set_prepared_statement_cache_capacity(32);
+    // Otherwise statements with a bound `LIMIT` are parsed and planned at each use.
+    let keeps_plans = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
+    keeps_plans.map_err(error)?;
     // NORMAL: a view that loses its last second catches up from the log.
     // secure_delete: rows hold in the clear what the log holds sealed.
     let wanted: [(&'static str, &str, &str); 9] = [
