@@ -32,6 +32,7 @@ mod repeats;
 mod reply;
 mod report;
 mod rules;
+mod series;
 mod state;
 pub mod tools;
 mod turn;

@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 use cocoonbox_commands::agent::{Command, Entry, Next, Rejection, Stage, State, ToolCall};
 use cocoonbox_events::{EventId, Fold};
 use cocoonbox_proto::log::v1::{Actor, ModelChoice, ModelRole, actor};
+use futures::FutureExt as _;
 use tokio::{
     sync::{Notify, Semaphore},
     task::JoinSet,
@@ -219,14 +220,56 @@ impl TurnLoop {
     }
 
     async fn write_step(&mut self) -> Result<(), End> {
+        self.execute(&self.step()).await
+    }
+
+    /// The step that is due, whichever that is.
+    fn step(&self) -> Command {
         let journal = &self.shared.journal;
-        let command = Command::Advance {
+        Command::Advance {
             turn_id: journal.draw(),
             call_id: journal.draw(),
             approval_id: journal.draw(),
             now_us: journal.now_us(),
+        }
+    }
+
+    /// Reports what came of an effect together with the step that follows, which saves a wait for the disk. Where that
+    /// does not fit or is refused, each is written by itself.
+    async fn report_and_go_on(
+        &mut self,
+        reports: Vec<Command>,
+        calls: bool,
+        instead: Command,
+    ) -> Result<(), End> {
+        let series = Command::Series {
+            reports: reports.clone(),
+            step: Box::new(self.step()),
+            calls,
         };
-        self.execute(&command).await
+        match self.execute(&series).await {
+            Err(End::Journal(journal::Error::Rejected(_))) => {}
+            executed => return executed,
+        }
+        let Some((last, before)) = reports.split_last() else {
+            return Ok(());
+        };
+        for report in before {
+            self.execute(report).await?;
+        }
+        self.report(last, instead).await
+    }
+
+    /// Whether a model call can begin at once: what its model is told is written, and no server has to be waited for.
+    fn is_prepared(&self) -> bool {
+        let Some(told) = &self.told else { return false };
+        if self.shared.tools.refresh().now_or_never().is_none() {
+            return false;
+        }
+        let tools = self.shared.tools.specs(Asker::of(&self.fold.state));
+        let turn = self.fold.state.turn.as_ref();
+        turn.is_some_and(|turn| turn.turn_id == told.turn_id)
+            && instruct::tools_hash(&tools) == told.tools_hash
     }
 
     /// Makes what the model is told before the conversation: once in a turn, and when the tools change.
@@ -307,11 +350,15 @@ impl TurnLoop {
                 begun = &mut calling => break begun,
             }
         };
-        let command = match begun {
+        let reports = match begun {
             Ok(call) => self.listen(call_id, call).await?,
-            Err(failure) => model::failed(call_id, failure),
+            Err(failure) => vec![model::failed(call_id, failure)],
         };
-        self.report(&command, model::unusable(call_id)).await
+        let unusable = model::unusable(call_id);
+        match reports.as_slice() {
+            [command] if !model::goes_on(command) => self.report(command, unusable).await,
+            _ => self.report_and_go_on(reports, false, unusable).await,
+        }
     }
 
     /// Reads the pictures that a call shows. One that cannot be read is told of in words.
@@ -329,8 +376,8 @@ impl TurnLoop {
         bytes
     }
 
-    /// Writes what a stream says as it comes, and returns how it ended.
-    async fn listen(&mut self, call_id: &str, mut call: Call) -> Result<Command, End> {
+    /// Writes what a stream says as it comes, and returns how it ended, with what was not written by then.
+    async fn listen(&mut self, call_id: &str, mut call: Call) -> Result<Vec<Command>, End> {
         let mut streamed = Streamed::new();
         let stop = self.shared.stop.clone();
         let wake = Arc::clone(&self.wake);
@@ -339,20 +386,27 @@ impl TurnLoop {
                 biased;
                 () = stop.cancelled() => return Err(End::Stopped),
                 () = wake.notified() => if self.is_cancelled().await? {
-                    return Ok(model::cancelled(call_id));
+                    return Ok(vec![model::cancelled(call_id)]);
                 },
                 () = streamed.due() => self.write(call_id, &mut streamed).await?,
                 heard = call.next() => match heard {
                     Ok(Heard::More(deltas)) => streamed.take(deltas),
                     Ok(Heard::Whole(mut reply)) => {
-                        self.write(call_id, &mut streamed).await?;
                         let asker = Asker::of(&self.fold.state);
                         self.shared.tools.note_risks(asker, &mut reply.blocks);
-                        return Ok(model::replied(call_id, *reply));
+                        let is_small = streamed.is_small() && model::is_small(&reply);
+                        let mut reports = Vec::new();
+                        if !is_small {
+                            self.write(call_id, &mut streamed).await?;
+                        } else if let Some(chunks) = streamed.left() {
+                            reports.push(model::streamed(call_id, chunks));
+                        }
+                        reports.push(model::replied(call_id, *reply));
+                        return Ok(reports);
                     }
                     Err(failure) => {
                         self.write(call_id, &mut streamed).await?;
-                        return Ok(model::failed(call_id, failure));
+                        return Ok(vec![model::failed(call_id, failure)]);
                     }
                 },
             }
@@ -363,11 +417,7 @@ impl TurnLoop {
         let mut chunks = streamed.drain();
         while !chunks.is_empty() {
             let rest = chunks.split_off(chunks.len().min(CHUNKS_MAX));
-            let command = Command::Streamed {
-                call_id: call_id.to_owned(),
-                chunks,
-            };
-            self.execute(&command).await?;
+            self.execute(&model::streamed(call_id, chunks)).await?;
             chunks = rest;
         }
         Ok(())
@@ -417,8 +467,13 @@ impl TurnLoop {
                 return Err(End::Stopped);
             };
             let unusable = tool::Told::unusable().report(tool_call_id.clone());
-            self.report(&finished.report(tool_call_id), unusable)
-                .await?;
+            let report = finished.report(tool_call_id);
+            if running.is_empty() {
+                let calls = self.is_prepared();
+                self.report_and_go_on(vec![report], calls, unusable).await?;
+            } else {
+                self.report(&report, unusable).await?;
+            }
         }
     }
 }

@@ -98,6 +98,14 @@ pub enum Command {
         /// Microseconds since the epoch, for what expires; 0 = nothing does.
         now_us: i64,
     },
+    /// Reports, one after the other, and the step that is due then: written together, or not at all.
+    Series {
+        reports: Vec<Self>,
+        /// A [`Command::Advance`]. It is left out where it would begin a model call and that was not prepared.
+        step: Box<Self>,
+        /// What a model is told before the conversation is written and is what it should be.
+        calls: bool,
+    },
     /// The model call under way has put out this much more.
     Streamed {
         call_id: String,

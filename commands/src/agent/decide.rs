@@ -13,7 +13,7 @@ use super::{
     },
     person,
     rejection::Rejection,
-    report,
+    report, series,
     state::{Life, STEPS_DEFAULT, State},
 };
 use crate::{models, name::check_label};
@@ -71,6 +71,11 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             approval_id,
             now_us,
         } => advance::advance(state, turn_id, call_id, approval_id, *now_us),
+        Command::Series {
+            reports,
+            step,
+            calls,
+        } => series::series(state, reports, step, *calls),
         Command::Approve {
             approval_id,
             allowed,

@@ -15,6 +15,8 @@ pub enum Rejection {
     Busy,
     #[error("no turn is under way")]
     NoTurn,
+    #[error("a report cannot follow the one before it")]
+    OutOfOrder,
     #[error(transparent)]
     BadName(#[from] BadName),
     #[error("field `{field}` is empty")]

@@ -1,6 +1,6 @@
 //! What the loop may tell, and what can follow.
 
-use cocoonbox_commands::agent::{Chunk, Command, Rejection, State};
+use cocoonbox_commands::agent::{Chunk, Command, Next, Rejection, State};
 use cocoonbox_events::{AgentEvent, Aggregate};
 use cocoonbox_proto::log::v1::{
     ApprovalPolicy, StopReason, agent_model_failed::Reason, agent_output_streamed::Part,
@@ -173,4 +173,79 @@ fn events_that_cannot_follow_are_illegal() {
         cut.evolve(&AgentEvent::ModelCalled(call)).is_err(),
         "a second attempt at nothing"
     );
+}
+
+/// What a report leads to is the same, written with the step that follows or before it.
+#[test]
+fn a_report_and_its_step_are_written_together() {
+    let step = |it: &mut Loop| {
+        Box::new(Command::Advance {
+            turn_id: it.draw(),
+            call_id: it.draw(),
+            approval_id: it.draw(),
+            now_us: 0,
+        })
+    };
+    let kinds = |events: &[AgentEvent]| -> Vec<_> {
+        events.iter().map(|event| event.kind().name()).collect()
+    };
+    let mut it = Loop::new(ApprovalPolicy::ApproveAll, 10).going();
+    let call_id = it.call_id();
+    let streamed = Command::Streamed {
+        call_id: call_id.clone(),
+        chunks: vec![Chunk {
+            block: 0,
+            part: Part::Text,
+            offset: 0,
+            text: "a".to_owned(),
+        }],
+    };
+    let reply = replied(&call_id, vec![tool("u1", "shell")], StopReason::ToolUse);
+    let series = Command::Series {
+        reports: vec![streamed, reply],
+        step: step(&mut it),
+        calls: false,
+    };
+    let written = it.send(series.clone()).unwrap();
+    let wanted = [
+        "agent.output_streamed",
+        "agent.model_replied",
+        "agent.tool_called",
+    ];
+    assert_eq!(kinds(&written), wanted);
+    it.machine.check_fold();
+    // A report that is refused takes the others along.
+    let before = it.machine.history.len();
+    it.send(series).unwrap_err();
+    assert_eq!(it.machine.history.len(), before);
+
+    let finish = |it: &mut Loop, calls| Command::Series {
+        reports: vec![finished("u1", Outcome::Ok, "done")],
+        step: step(it),
+        calls,
+    };
+    // What a model is told has to be written before it is called.
+    let mut other = Loop::new(ApprovalPolicy::ApproveAll, 10).going();
+    other.reply(vec![tool("u1", "shell")], StopReason::ToolUse);
+    other.settle();
+    let unprepared = finish(&mut other, false);
+    let written = other.send(unprepared).unwrap();
+    assert_eq!(kinds(&written), ["agent.tool_finished"]);
+    assert_eq!(other.state().next(), Next::Advance);
+    let prepared = finish(&mut it, true);
+    let written = it.send(prepared).unwrap();
+    assert_eq!(
+        kinds(&written),
+        ["agent.tool_finished", "agent.model_called"]
+    );
+    // The last reply of a turn ends it in one.
+    let reply = replied(&it.call_id(), vec![text("bye")], StopReason::EndTurn);
+    let last = Command::Series {
+        reports: vec![reply],
+        step: step(&mut it),
+        calls: false,
+    };
+    let written = it.send(last).unwrap();
+    assert_eq!(kinds(&written), ["agent.model_replied", "agent.turn_ended"]);
+    it.machine.check_fold();
 }
