@@ -13,7 +13,7 @@ mod keymap;
 mod keys;
 mod native;
 mod outline;
-mod picture;
+pub(crate) mod picture;
 mod refusal;
 mod server;
 

@@ -62,8 +62,9 @@ pub async fn serve(
         .map(|(part, listener)| Ok((part, Demand::new(listener)?)))
         .collect::<io::Result<HashMap<_, _>>>()
         .map_err(Error::Socket)?;
+    let display = plan.environment.get("DISPLAY").cloned();
     let reports = Reports::begin(session, &plan.parts);
-    let served = server::serve(listener, reports.clone(), stop.clone());
+    let served = server::serve(listener, reports.clone(), display, stop.clone());
     let kept = run(plan, wanted, stop, |happened| reports.add(happened));
     // The parts are what matters: who asks can be without an answer.
     let (kept, served) = tokio::join!(kept, served);

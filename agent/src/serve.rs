@@ -177,6 +177,7 @@ pub async fn serve(
         execs: execs.clone(),
         gate: gate.clone(),
         desktop: Desktop::new(config.desktop.clone(), wake_id, stop_turns.clone()),
+        blobs: blobs.clone(),
         stop_turns: stop_turns.clone(),
         tasks: tasks.clone(),
         releasing: Mutex::default(),

@@ -8,7 +8,8 @@ mod tests;
 
 use cocoonbox_events::{Aggregate, DesktopEvent, IllegalTransition, Payload};
 use cocoonbox_proto::log::v1::{
-    DesktopPart, DesktopPartFailed, DesktopPartStarted, DesktopReady, DesktopStarted,
+    DesktopPart, DesktopPartFailed, DesktopPartStarted, DesktopPictured, DesktopReady,
+    DesktopStarted,
 };
 
 use crate::bounded;
@@ -46,6 +47,8 @@ pub struct State {
     pub parts: Vec<Part>,
     /// How long the session took until everything answered; `None` until then.
     pub ready_ms: Option<u64>,
+    /// What the display showed at the end of an earlier wake.
+    pub pictured: Option<DesktopPictured>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +64,8 @@ pub enum Command {
         session: String,
         failed: DesktopPartFailed,
     },
+    /// The display was looked at. The same picture once more changes nothing.
+    Picture(DesktopPictured),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +81,11 @@ pub enum Rejection {
     TooManyParts { parts: usize },
     #[error("field `reason` is empty")]
     NoReason,
+    #[error("field `image` is empty")]
+    NoImage,
+    /// Nothing was ever shown.
+    #[error("the desktop did not begin")]
+    NotBegun,
 }
 
 impl State {
@@ -129,6 +139,24 @@ impl State {
                 part: part.to_owned(),
             })
         }
+    }
+
+    fn picture(&self, picture: &DesktopPictured) -> Result<Vec<DesktopEvent>, Rejection> {
+        let is_named = |pictured: &DesktopPictured| {
+            let image = pictured.image.as_ref();
+            image.is_some_and(|image| !image.blob.is_empty())
+        };
+        if !is_named(picture) {
+            return Err(Rejection::NoImage);
+        }
+        if self.session.is_empty() {
+            return Err(Rejection::NotBegun);
+        }
+        Ok(if self.pictured.as_ref() == Some(picture) {
+            Vec::new()
+        } else {
+            vec![DesktopEvent::Pictured(picture.clone())]
+        })
     }
 
     fn failed(failed: &DesktopPartFailed) -> Vec<DesktopEvent> {
@@ -208,6 +236,7 @@ impl Aggregate for State {
                     Vec::new()
                 })
             }
+            Command::Picture(picture) => self.picture(picture),
         }
     }
 
@@ -220,6 +249,7 @@ impl Aggregate for State {
                     report: 0,
                     parts: started.parts.iter().map(Part::down).collect(),
                     ready_ms: None,
+                    pictured: self.pictured,
                 });
             }
             _ if self.session.is_empty() => {
@@ -231,6 +261,7 @@ impl Aggregate for State {
             DesktopEvent::PartStarted(started) => self.took_started(started),
             DesktopEvent::PartFailed(failed) => self.took_failed(failed),
             DesktopEvent::Ready(ready) => self.ready_ms = self.ready_ms.or(Some(ready.since_ms)),
+            DesktopEvent::Pictured(pictured) => self.pictured = Some(pictured.clone()),
         }
         Ok(self)
     }

@@ -147,7 +147,8 @@ impl Kind {
             | Self::AgentCancelRequested
             | Self::DesktopStarted
             | Self::DesktopPartStarted
-            | Self::DesktopReady => STEP,
+            | Self::DesktopReady
+            | Self::DesktopPictured => STEP,
             Self::UsageModelCalled
             | Self::BudgetSet
             | Self::BudgetCleared
@@ -209,7 +210,10 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
         | Payload::Budget(_)
         | Payload::Control(ControlEvent::Renewed(_) | ControlEvent::Expired(_))
         | Payload::Desktop(
-            DesktopEvent::Started(_) | DesktopEvent::PartStarted(_) | DesktopEvent::Ready(_),
+            DesktopEvent::Started(_)
+            | DesktopEvent::PartStarted(_)
+            | DesktopEvent::Ready(_)
+            | DesktopEvent::Pictured(_),
         )
         | Payload::Log(
             LogEvent::ErasureRequested(_)

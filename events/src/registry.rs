@@ -256,6 +256,7 @@ registry! {
         151 "desktop.part_started" v 1 => PartStarted(DesktopPartStarted),
         152 "desktop.part_failed" v 1 => PartFailed(DesktopPartFailed),
         153 "desktop.ready" v 1 => Ready(DesktopReady),
+        154 "desktop.pictured" v 1 => Pictured(DesktopPictured),
     }
 }
 

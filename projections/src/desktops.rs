@@ -3,7 +3,10 @@
 //! Box logs are written in boxes, and a box may lie: nothing here fails on an odd sequence.
 
 use cocoonbox_events::{DesktopEvent, Kind, LogInfo, LogKind, Payload, Recorded};
-use cocoonbox_proto::control::v1::{self as control, desktop::State};
+use cocoonbox_proto::{
+    control::v1::{self as control, desktop::State},
+    log::v1::Image,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -28,6 +31,20 @@ pub struct DesktopRow {
     pub ready_ms: u64,
     /// Parts that failed and are not back.
     pub failing: Vec<String>,
+    /// What the display showed when the box last went to sleep.
+    pub picture: Option<PictureRow>,
+}
+
+/// A picture in the box's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PictureRow {
+    pub blob: String,
+    pub media_type: String,
+    pub width_px: u32,
+    pub height_px: u32,
+    pub size_bytes: u64,
+    /// Milliseconds since 1970.
+    pub taken_at_ms: i64,
 }
 
 impl From<DesktopRow> for control::Desktop {
@@ -41,6 +58,22 @@ impl From<DesktopRow> for control::Desktop {
             state: state.into(),
             failing: row.failing,
             ready_ms: row.ready_ms,
+            last_picture: row.picture.map(Into::into),
+        }
+    }
+}
+
+impl From<PictureRow> for control::LastPicture {
+    fn from(row: PictureRow) -> Self {
+        Self {
+            image: Some(Image {
+                blob: row.blob,
+                media_type: row.media_type,
+                width_px: row.width_px,
+                height_px: row.height_px,
+                size_bytes: row.size_bytes,
+            }),
+            taken_at_ms: row.taken_at_ms,
         }
     }
 }
@@ -51,7 +84,7 @@ impl Projection for Desktops {
     }
 
     fn version(&self) -> u32 {
-        1
+        2
     }
 
     fn views(&self) -> &'static [View] {
@@ -85,7 +118,7 @@ impl Projection for Desktops {
         };
         let key = key(log);
         let mut row: DesktopRow = rows::get(rows, View::Desktops, &key)?.unwrap_or_default();
-        step(&mut row, payload);
+        step(&mut row, payload, event.recorded_us / 1_000);
         rows::put(rows, View::Desktops, &key, &row)?;
         Ok(())
     }
@@ -109,11 +142,12 @@ fn key(log: &LogInfo) -> String {
     row_key::key(&[&row_key::log(log.id)])
 }
 
-fn step(row: &mut DesktopRow, event: DesktopEvent) {
+fn step(row: &mut DesktopRow, event: DesktopEvent, taken_at_ms: i64) {
     match event {
         DesktopEvent::Started(started) => {
             *row = DesktopRow {
                 wake_id: started.wake_id,
+                picture: row.picture.take(),
                 ..DesktopRow::default()
             };
         }
@@ -130,6 +164,16 @@ fn step(row: &mut DesktopRow, event: DesktopEvent) {
             if row.ready_ms == 0 {
                 row.ready_ms = ready.since_ms.max(1);
             }
+        }
+        DesktopEvent::Pictured(pictured) => {
+            row.picture = pictured.image.map(|image| PictureRow {
+                blob: image.blob,
+                media_type: image.media_type,
+                width_px: image.width_px,
+                height_px: image.height_px,
+                size_bytes: image.size_bytes,
+                taken_at_ms,
+            });
         }
     }
 }
@@ -163,21 +207,21 @@ mod tests {
             ..DesktopPartFailed::default()
         });
         let ready = |since_ms| DesktopEvent::Ready(DesktopReady { since_ms });
-        step(&mut row, DesktopEvent::Started(begun.clone()));
+        step(&mut row, DesktopEvent::Started(begun.clone()), 7);
         assert_eq!(row.wake_id, "w1");
         assert_eq!(told(&row), (State::Starting, vec![], 0));
-        step(&mut row, ready(70));
+        step(&mut row, ready(70), 7);
         assert_eq!(told(&row), (State::Ready, vec![], 70));
-        step(&mut row, failed.clone());
-        step(&mut row, failed.clone());
+        step(&mut row, failed.clone(), 7);
+        step(&mut row, failed.clone(), 7);
         let failing = (State::Failing, vec!["screen".to_owned()], 70);
         assert_eq!(told(&row), failing);
-        step(&mut row, started);
+        step(&mut row, started, 7);
         assert_eq!(told(&row), (State::Starting, vec![], 70));
-        step(&mut row, ready(900));
+        step(&mut row, ready(900), 7);
         assert_eq!(told(&row), (State::Ready, vec![], 70));
-        step(&mut row, failed);
-        step(&mut row, DesktopEvent::Started(begun));
+        step(&mut row, failed, 7);
+        step(&mut row, DesktopEvent::Started(begun), 7);
         assert_eq!(told(&row), (State::Starting, vec![], 0));
     }
 }

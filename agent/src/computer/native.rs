@@ -23,7 +23,7 @@ use super::{
     refusal::Fault,
 };
 
-pub(super) use self::display::put_away;
+pub(super) use self::display::{look, put_away};
 
 /// How often it is looked whether something was drawn.
 const LOOK: Duration = Duration::from_millis(15);

@@ -3,6 +3,8 @@
 use super::{
     backend::Pixels,
     geometry::{Rect, Size},
+    native,
+    refusal::Fault,
 };
 
 /// A small part is shown larger, so that small print can be read: at most so many times, up to such a side.
@@ -48,6 +50,28 @@ pub(super) fn scaled(pixels: &Pixels, to: Size) -> Pixels {
         }
     }
     Pixels { size: to, rgb }
+}
+
+/// A PNG file of what a display shows; in half the size if it would have more than `bytes_max` otherwise. Blocks.
+pub(crate) fn of_display(display: &str, bytes_max: usize) -> Result<Vec<u8>, PictureError> {
+    let pixels = native::look(display)?;
+    let whole = png(&pixels)?;
+    if whole.len() <= bytes_max {
+        return Ok(whole);
+    }
+    let half = Size {
+        width: pixels.size.width.div_ceil(2),
+        height: pixels.size.height.div_ceil(2),
+    };
+    Ok(png(&scaled(&pixels, half))?)
+}
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) enum PictureError {
+    Display(#[from] Fault),
+    File(#[from] png::EncodingError),
 }
 
 /// A PNG file of it.

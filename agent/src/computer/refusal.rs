@@ -4,7 +4,7 @@ use x11rb::errors::{ConnectError, ConnectionError, ReplyError, ReplyOrIdError};
 
 /// The display or the programs on it did not do what was asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     #[error("the display does not take connections: {0}")]
     Connect(#[from] ConnectError),
     #[error("the connection to the display is lost: {0}")]

@@ -20,6 +20,7 @@ use tonic::{Request, Response, Status};
 
 use super::{Gate, status};
 use crate::{
+    blobs::Blobs,
     erase,
     exec::Execs,
     journal::{Branch, Journal, LINEAGE_MAX, LineageError},
@@ -35,8 +36,9 @@ pub(crate) struct BoxLogService {
     pub(crate) agents: Agents,
     pub(crate) execs: Execs,
     pub(crate) gate: Gate,
-    /// Followed from the release on.
+    /// Followed from the release on, and looked at once more at the end.
     pub(crate) desktop: Desktop,
+    pub(crate) blobs: Blobs,
     /// Ends the turn loops.
     pub(crate) stop_turns: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -131,6 +133,7 @@ impl BoxLog for BoxLogService {
         self.stop_turns.cancel();
         self.agents.ended().await;
         self.execs.interrupt().await;
+        self.desktop.picture(&self.journal, &self.blobs).await;
         let tail = self
             .journal
             .close()

@@ -5,23 +5,48 @@ use std::{path::PathBuf, time::Duration};
 use cocoonbox_commands::desktop::{Command, Rejection, STREAM, State};
 use cocoonbox_events::{Fold, StreamName};
 use cocoonbox_proto::{
-    log::v1::DesktopStarted,
+    log::v1::{DesktopPictured, DesktopStarted},
     toolhost::v1::{
-        DesktopReport, DesktopWatchRequest, desktop_client::DesktopClient, desktop_report::What,
+        DesktopPictureRequest, DesktopReport, DesktopWatchRequest, desktop_client::DesktopClient,
+        desktop_report::What,
     },
 };
 use hyper_util::rt::TokioIo;
-use tokio::{net::UnixStream, time::sleep};
+use tokio::{
+    net::UnixStream,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tonic::{
     Status,
     transport::{Channel, Endpoint, Uri},
 };
 
-use crate::journal::{Error, Journal};
+use crate::{
+    blobs::{self, Blobs},
+    journal::{Error, Journal},
+};
 
 /// Init starts a desktop again that ended, within its backoff.
 const RETRY: Duration = Duration::from_millis(200);
+
+/// For a picture to be taken and written down.
+const PICTURE_MAX: Duration = Duration::from_secs(2);
+
+/// Of an answer with a picture.
+const PICTURE_BYTES_MAX: usize = 5 * 1024 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+enum NoPicture {
+    #[error("the desktop does not answer")]
+    Desktop(#[from] Status),
+    #[error("it cannot be kept")]
+    Blob(#[from] blobs::Error),
+    #[error("it cannot be written down")]
+    Journal(#[from] Error<Rejection>),
+    #[error("`{STREAM}` is no name of a stream")]
+    Stream,
+}
 
 /// Follows the desktop's reports.
 #[derive(Clone, Debug)]
@@ -106,6 +131,36 @@ impl Desktop {
                 Err(Error::Closed | Error::Load(_) | Error::Append(_)) => return End::Closed,
             }
         }
+    }
+
+    /// Puts what the display shows into the log, for who looks while the box sleeps. A box without a desktop shows
+    /// nothing, and one that cannot be looked at in time sleeps all the same.
+    pub(crate) async fn picture(&self, journal: &Journal, blobs: &Blobs) {
+        if !self.socket.exists() {
+            return;
+        }
+        match timeout(PICTURE_MAX, self.take_picture(journal, blobs)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::info!(%error, "no last picture"),
+            Err(_) => tracing::info!("no last picture in time"),
+        }
+    }
+
+    async fn take_picture(&self, journal: &Journal, blobs: &Blobs) -> Result<(), NoPicture> {
+        let client = DesktopClient::new(self.channel());
+        let mut client = client.max_decoding_message_size(PICTURE_BYTES_MAX);
+        let taken = client.picture(DesktopPictureRequest {}).await?;
+        let image = blobs.store_picture(&taken.into_inner().png).await?;
+        let stream = StreamName::new(STREAM).map_err(|_| NoPicture::Stream)?;
+        let mut fold = journal.fold::<State>(stream);
+        let pictured = Command::Picture(DesktopPictured {
+            display: 0,
+            image: Some(image),
+        });
+        journal
+            .execute(&mut fold, &pictured, journal.own_actor())
+            .await?;
+        Ok(())
     }
 
     fn command(&self, report: DesktopReport) -> Option<Command> {

@@ -81,17 +81,24 @@ impl Reader {
         self.views.attention(log).await.unwrap_or_default()
     }
 
-    /// How far the desktop of a box is. What belongs to an earlier wake says nothing of this one.
+    /// How far the desktop of a box is. What belongs to an earlier wake says nothing of this one but what was seen last.
     async fn desktop(&self, row: &BoxRow) -> Desktop {
-        let log = row.box_log.parse().ok();
-        let Some(log) = log.filter(|_| row.state() == State::Running) else {
+        let Ok(log) = row.box_log.parse() else {
             return Desktop::default();
         };
         // While the view is being built nothing is known, and the list is wanted all the same.
-        let found = self.views.desktop(log).await.ok().flatten();
-        found
-            .filter(|found| found.wake_id == row.wake_id)
-            .map_or_else(Desktop::default, Desktop::from)
+        let Some(found) = self.views.desktop(log).await.ok().flatten() else {
+            return Desktop::default();
+        };
+        let is_now = row.state() == State::Running && found.wake_id == row.wake_id;
+        let told = Desktop::from(found);
+        if is_now {
+            return told;
+        }
+        Desktop {
+            last_picture: told.last_picture,
+            ..Desktop::default()
+        }
     }
 }
 

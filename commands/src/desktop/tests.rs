@@ -1,4 +1,4 @@
-use cocoonbox_proto::log::v1::desktop_part_failed::Reason;
+use cocoonbox_proto::log::v1::{Image, desktop_part_failed::Reason};
 
 use super::*;
 
@@ -221,4 +221,27 @@ fn long_words_are_cut_to_their_end() {
     assert_eq!(kept.output.len(), OUTPUT_BYTES_MAX);
     assert!(kept.output.ends_with("xé the end"));
     desktop.up(1, "bus");
+}
+
+#[test]
+fn a_picture_is_written_once_and_outlives_its_session() {
+    let picture = |blob: &str| {
+        let image = Image {
+            blob: blob.to_owned(),
+            ..Image::default()
+        };
+        Command::Picture(DesktopPictured {
+            display: 0,
+            image: Some(image),
+        })
+    };
+    let nothing = State::default().decide(&picture("a"));
+    assert_eq!(nothing, Err(Rejection::NotBegun));
+    let mut desktop = Desktop::begun();
+    assert_eq!(desktop.0.decide(&picture("")), Err(Rejection::NoImage));
+    assert_eq!(desktop.take(&picture("a")), ["desktop.pictured"]);
+    assert!(desktop.take(&picture("a")).is_empty());
+    desktop.take(&begin("s2"));
+    assert!(desktop.take(&picture("a")).is_empty());
+    assert_eq!(desktop.take(&picture("b")), ["desktop.pictured"]);
 }

@@ -35,6 +35,21 @@ impl Picture {
         let of = self.pixels.iter().filter(|pixel| **pixel == colour).count();
         of as f64 / self.pixels.len() as f64
     }
+
+    /// What a PNG file of red, green and blue shows.
+    pub fn of_png(file: &[u8]) -> Self {
+        let decoder = png::Decoder::new(io::Cursor::new(file));
+        let mut reader = decoder.read_info().expect("a PNG file");
+        let mut rgb = vec![0; reader.output_buffer_size().expect("it fits")];
+        let info = reader.next_frame(&mut rgb).expect("it is whole");
+        assert_eq!(info.color_type, png::ColorType::Rgb);
+        let pixel = |rgb: &[u8]| u32::from_be_bytes([0, rgb[0], rgb[1], rgb[2]]);
+        Self {
+            width: info.width as usize,
+            height: info.height as usize,
+            pixels: rgb.chunks_exact(3).map(pixel).collect(),
+        }
+    }
 }
 
 impl TheBox {

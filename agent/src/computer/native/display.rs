@@ -98,47 +98,12 @@ impl Display {
     }
 
     pub(super) fn size(&self) -> Result<Size, Fault> {
-        let geometry = self.input.get_geometry(self.root)?.reply()?;
-        Ok(Size {
-            width: geometry.width.into(),
-            height: geometry.height.into(),
-        })
+        size(&self.input, self.root)
     }
 
     /// A part of what is shown.
     pub(super) fn pixels(&self, area: Rect) -> Result<Pixels, Fault> {
-        let size = Size {
-            width: area.width,
-            height: area.height,
-        };
-        let (Ok(x), Ok(y), Ok(width), Ok(height)) = (
-            i16::try_from(area.x),
-            i16::try_from(area.y),
-            u16::try_from(area.width),
-            u16::try_from(area.height),
-        ) else {
-            return Err(Fault::Pixels { depth: 0 });
-        };
-        let (format, planes) = (ImageFormat::Z_PIXMAP, u32::MAX);
-        let image = self
-            .input
-            .get_image(format, self.root, x, y, width, height, planes)?;
-        let image = image.reply()?;
-        let formats = &self.input.setup().pixmap_formats;
-        let format = formats.iter().find(|format| format.depth == image.depth);
-        let count = usize::from(width) * usize::from(height);
-        // Servers of this kind have blue, green, red and a byte that says nothing, in the order of the machine.
-        let is_read = matches!(image.depth, 24 | 32)
-            && format.is_some_and(|format| format.bits_per_pixel == 32)
-            && image.data.len() >= count * 4;
-        if !is_read {
-            return Err(Fault::Pixels { depth: image.depth });
-        }
-        let mut rgb = Vec::with_capacity(count * 3);
-        for pixel in image.data.chunks_exact(4).take(count) {
-            rgb.extend_from_slice(&[pixel[2], pixel[1], pixel[0]]);
-        }
-        Ok(Pixels { size, rgb })
+        pixels(&self.input, self.root, area)
     }
 
     pub(super) fn pointer(&self) -> Result<Point, Fault> {
@@ -197,6 +162,54 @@ pub(in super::super) fn put_away() -> Result<(), Fault> {
     let (connection, _) = RustConnection::connect(None)?;
     connection.xinput_xi_query_version(2, 0)?.reply()?;
     remove(&connection)
+}
+
+/// What a whole display shows. Leaves nothing behind on it.
+pub(in super::super) fn look(display: &str) -> Result<Pixels, Fault> {
+    let (connection, screen) = RustConnection::connect(Some(display))?;
+    let root = connection.setup().roots[screen].root;
+    pixels(&connection, root, size(&connection, root)?.whole())
+}
+
+fn size(connection: &RustConnection, root: u32) -> Result<Size, Fault> {
+    let geometry = connection.get_geometry(root)?.reply()?;
+    Ok(Size {
+        width: geometry.width.into(),
+        height: geometry.height.into(),
+    })
+}
+
+fn pixels(connection: &RustConnection, root: u32, area: Rect) -> Result<Pixels, Fault> {
+    let size = Size {
+        width: area.width,
+        height: area.height,
+    };
+    let (Ok(x), Ok(y), Ok(width), Ok(height)) = (
+        i16::try_from(area.x),
+        i16::try_from(area.y),
+        u16::try_from(area.width),
+        u16::try_from(area.height),
+    ) else {
+        return Err(Fault::Pixels { depth: 0 });
+    };
+    let (format, planes) = (ImageFormat::Z_PIXMAP, u32::MAX);
+    let image = connection.get_image(format, root, x, y, width, height, planes)?;
+    let image = image.reply()?;
+    let formats = &connection.setup().pixmap_formats;
+    let format = formats.iter().find(|format| format.depth == image.depth);
+    let count = usize::from(width) * usize::from(height);
+    // Servers of this kind have blue, green, red and a byte that says nothing, in the order of the machine.
+    let is_read = matches!(image.depth, 24 | 32)
+        && format.is_some_and(|format| format.bits_per_pixel == 32)
+        && image.data.len() >= count * 4;
+    if !is_read {
+        return Err(Fault::Pixels { depth: image.depth });
+    }
+    let mut rgb = Vec::with_capacity(count * 3);
+    for pixel in image.data.chunks_exact(4).take(count) {
+        rgb.extend_from_slice(&[pixel[2], pixel[1], pixel[0]]);
+    }
+    Ok(Pixels { size, rgb })
 }
 
 /// Makes a pointer and a keyboard, and has this connection's input come from them.

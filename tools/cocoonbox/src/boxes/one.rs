@@ -96,6 +96,16 @@ fn shown(of: &control::Box) -> Vec<String> {
     ];
     let said = said.iter().filter(|(_, what)| !what.is_empty());
     lines.extend(said.map(|(key, what)| format!("{key}: {what}")));
+    let last = of
+        .desktop
+        .as_ref()
+        .and_then(|desktop| desktop.last_picture.as_ref());
+    if let Some((last, image)) = last.and_then(|last| Some((last, last.image.as_ref()?))) {
+        let (at, name) = (text::moment(last.taken_at_ms), &image.blob);
+        lines.push(format!(
+            "seen last: {at}, `cocoonbox agent blob {name} -o FILE`"
+        ));
+    }
     if of.awake_until_ms > 0 {
         lines.push(awake_words(of));
     }

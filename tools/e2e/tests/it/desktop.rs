@@ -10,7 +10,7 @@ use cocoonbox_e2e::{
     until::soon,
 };
 use cocoonbox_proto::{
-    agent::v1::{ReleaseControlRequest, TakeControlRequest},
+    agent::v1::{ReadBlobRequest, ReleaseControlRequest, TakeControlRequest},
     control::v1::{Box as BoxMessage, Desktop, EnsureRequest, Flavor, GetBoxRequest, desktop},
     log::v1::{
         DesktopPartFailed, DesktopPartStarted, DesktopReady, DesktopStarted,
@@ -134,6 +134,22 @@ async fn shows(the_box: &TheBox, what: &str, is_it: impl Fn(&Picture) -> bool) -
     .await
 }
 
+/// What the box showed when it went to sleep.
+async fn last_picture(the_box: &TheBox, told: &Desktop) -> Picture {
+    let image = told.last_picture.clone().and_then(|last| last.image);
+    let request = ReadBlobRequest {
+        name: image.expect("a picture was taken").blob,
+        offset: 0,
+    };
+    let parts = the_box.user.agents(&the_box.id).read_blob(request).await;
+    let mut parts = parts.expect("it is kept").into_inner();
+    let mut file = Vec::new();
+    while let Some(part) = parts.message().await.expect("all of it") {
+        file.extend(part.data);
+    }
+    Picture::of_png(&file)
+}
+
 async fn begin(the_box: &TheBox, command: &str) {
     let line = format!("setsid {command} >/dev/null 2>&1 </dev/null &");
     the_box.sh(&line).await;
@@ -212,6 +228,10 @@ fn a_browser_keeps_its_sandbox_and_its_pages_over_a_sleep() {
         the_box.hibernate().await;
         let asleep = told(&the_box).await.desktop.unwrap_or_default();
         assert_eq!(asleep.state(), desktop::State::None);
+        // What it showed last can be seen meanwhile.
+        let last = last_picture(&the_box, &asleep).await;
+        assert_eq!((last.width, last.height), (1280, 800));
+        assert!(page(&last), "the page is in the last picture");
         the_box.wake().await;
         ready(&the_box).await;
         let begun = the_box.events("", &["desktop/main"]).all().await;
