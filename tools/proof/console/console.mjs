@@ -211,6 +211,6 @@ await check("no script failed and nothing foreign was asked for", async () => {
 });
 
 await browser.close();
-const { held, checks } = figures;
-console.log(`proof-console: ${held} of ${checks} held`);
+const { held, checks, told } = figures;
+console.log(`proof-console: ${held} of ${checks} held in ${(performance.now() / 1e3).toFixed(0)} s; ${told.join("; ")}`);
 process.exitCode = held === checks ? 0 : 1;

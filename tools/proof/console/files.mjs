@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { watched } from "./memory.mjs";
-import { accessible, browser, check, click, cocoonbox, page, picture, saves, says, tab, until, WAIT_MS } from "./harness.mjs";
+import { accessible, browser, check, click, cocoonbox, page, picture, saves, says, tab, tell, until, WAIT_MS } from "./harness.mjs";
 
 const HOSTILE = [
   "<img src=x onerror=window.hacked=1>.txt",
@@ -125,6 +125,7 @@ open('picture', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pa
     const down = (LARGE_BYTES / 1e6 / (performance.now() - from)) * 1e3;
     if (hash(back) !== hash(large)) throw new Error("other bytes came back");
     await exec("rm /workspace/app/large.bin");
+    tell(`files ${up.toFixed(0)} MB/s in, ${down.toFixed(0)} MB/s out`);
     return `${up.toFixed(0)} MB/s in, ${down.toFixed(0)} MB/s out`;
   });
 
@@ -227,6 +228,7 @@ open('picture', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pa
     await exec("rm -r /workspace/much");
     await page.evaluate((back) => (location.hash = back), back);
     await says("notes.txt");
+    tell(`archive of a save ${rate.toFixed(0)} MB/s with ${(grown / 1e6).toFixed(0)} MB in the page`);
     return `${rate.toFixed(0)} MB/s with ${MANY} small files, the page grew by ${(grown / 1e6).toFixed(0)} MB`;
   });
 

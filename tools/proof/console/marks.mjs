@@ -35,6 +35,16 @@ export async function marks() {
     if ((await page.$$(".mark-button [aria-hidden=true]:not(i)")).length === 0) throw new Error("no mark has words beside it");
     await accessible("what happened");
     await picture("marks");
+    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+    await page.setViewport({ width: 390, height: 844, isMobile: true, hasTouch: true });
+    // Another kind of screen loads the page anew.
+    await until(() => document.querySelector(".mark-card")?.innerText.includes("Now speak slowly"));
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    if (wide > 390) throw new Error(`${wide} pixels wide`);
+    await accessible("what happened, on a phone in the dark");
+    await picture("marks-phone");
+    await page.emulateMediaFeatures([]);
+    await page.setViewport({ width: 1280, height: 800 });
     await click("Show in the conversation");
     await until(() => document.querySelector(".found-here")?.innerText.includes("Now speak slowly"));
     await page.evaluate(() => [...document.querySelectorAll(".found-here a")].find((link) => link.innerText === "Files of then").click());

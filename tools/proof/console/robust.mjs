@@ -1,7 +1,7 @@
 // What breaks under an open page: the network for a minute, the machine of a box. And what memory a long stream takes.
 
 import net from "node:net";
-import { browser, check, cocoonbox, page, picture, say, says, tab, until, WAIT_MS } from "./harness.mjs";
+import { browser, check, cocoonbox, page, picture, say, says, tab, tell, until, WAIT_MS } from "./harness.mjs";
 import { collected } from "./memory.mjs";
 import { processesOf } from "./plain.mjs";
 
@@ -84,6 +84,7 @@ export async function robust() {
       const wanted = Array.from({ length: COUNT }, (_, n) => n + 1).join(" ");
       if ((await words()) !== wanted) throw new Error("the words are others");
       if (silent.length < before) throw new Error("words were taken back");
+      tell(`on ${(backMs / 1e3).toFixed(1)} s after a cut of a minute`);
       return `on again after ${(backMs / 1e3).toFixed(1)} s`;
     } finally {
       await far.close();
@@ -126,6 +127,7 @@ export async function robust() {
     const grown = (heaps.at(-1) - heaps[1]) / (heaps.length - 2);
     const told = heaps.map((heap) => (heap / 1e6).toFixed(1)).join(" ");
     if (grown > KEPT_BYTES_MAX) throw new Error(`${(grown / 1e3).toFixed(0)} kB stay of each reply: ${told} MB`);
+    tell(`a streamed reply leaves ${(grown / 1e3).toFixed(0)} kB`);
     return `${seconds.toFixed(0)} s, heaps after each reply ${told} MB`;
   });
 }

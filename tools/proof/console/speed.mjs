@@ -1,6 +1,6 @@
 // How fast it is: a long conversation, and the screen beside plain noVNC on the same display.
 
-import { browser, check, click, cocoonbox, page, picture, until, WAIT_MS } from "./harness.mjs";
+import { browser, check, click, cocoonbox, page, picture, tell, until, WAIT_MS } from "./harness.mjs";
 import { plain } from "./plain.mjs";
 
 const ITEMS = 10_000;
@@ -59,6 +59,7 @@ export async function long() {
     await picture("long");
     const opened = times[2];
     if (drawn > 1_000) throw new Error(`${drawn} items were drawn at once`);
+    tell(`10,000 items open in ${opened.toFixed(0)} ms and scroll at ${frames.toFixed(0)} frames/s`);
     return `opens in ${opened.toFixed(0)} ms (all of it ${wholeMs.toFixed(0)} ms later), ${frames.toFixed(0)} frames a second, 95 of 100 within ${worst.toFixed(0)} ms, ${drawn} items drawn at most`;
   });
 }
@@ -143,6 +144,7 @@ export async function screen() {
       const theirs = await measure(other, theirSent, [300, 300]);
       const told = ({ frames, rate, half, most }) => `${frames.toFixed(0)} frames/s, ${(rate / 1e3).toFixed(0)} kB/s, key to picture ${half.toFixed(1)} ms (p95 ${most.toFixed(1)})`;
       if (!Number.isFinite(ours.half) || ours.frames === 0) throw new Error(`nothing was shown: ${told(ours)}`);
+      tell(`screen ${told(ours)}, beside it plain ${told(theirs)}`);
       return `ours ${told(ours)}; plain ${told(theirs)}`;
     } finally {
       await other.close();
