@@ -424,6 +424,7 @@ export const w = {
     nothing: "Nothing was signed yet. Look again in a minute.",
     again: "Check again",
     account: "Your account",
+    noBox: "A box that is deleted",
     upTo: (size: bigint) => `up to event ${size.toLocaleString()}`,
     signed: { good: "signature good", bad: "signature is wrong", stranger: "signed by an unknown key", unknown: "this browser cannot check signatures" },
     matches: "matches this history",

@@ -169,7 +169,7 @@ await check("the box sleeps again", async () => {
 });
 await check("a box that sleeps is talked to and wakes", async () => {
   await tab("Conversation");
-  await says("The list is in");
+  await says("denied: not today");
   await picture("asleep");
   await say("Wake up");
   await until(() => document.querySelector(".box-header")?.innerText.includes("awake"));

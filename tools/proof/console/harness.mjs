@@ -50,6 +50,8 @@ export const says = (text) => until((text) => document.body.innerText.includes(t
 export const click = (name) => page.locator(`::-p-aria([name="${name}"])`).setTimeout(WAIT_MS).click();
 export const tab = (name) => page.locator(`.tabs a ::-p-text(${name})`).click();
 export async function say(text) {
+  // What is said during a turn is another thing.
+  await until(() => !document.querySelector(".working"));
   await page.locator("textarea").fill(text);
   await page.keyboard.press("Enter");
 }

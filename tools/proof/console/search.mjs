@@ -56,6 +56,8 @@ export async function found() {
   await check("the audit is filtered, and its checkpoints are good and match", async () => {
     await page.evaluate(() => (location.hash = "#/audit"));
     await until(() => document.querySelectorAll(".verdict .running").length >= 2);
+    // Forks were deleted meanwhile: what is left of them is no alarm.
+    if (await page.$(".verdict .failed")) throw new Error("a checkpoint is said to be of another history");
     await until(() => document.querySelector(".audit ol li code"));
     await page.select(".audit select[aria-label=What]", "files");
     await until(() => [...document.querySelectorAll(".audit summary code")].every((code) => code.textContent.startsWith("snapshot.")));
@@ -69,7 +71,8 @@ export async function found() {
       const blobs = [];
       const make = URL.createObjectURL;
       URL.createObjectURL = (blob) => (blobs.push(blob), make(blob));
-      document.querySelector(".proof li button").click();
+      const mine = [...document.querySelectorAll(".proof li")].find((line) => line.innerText.includes("Your account"));
+      mine.querySelector("button").click();
       URL.createObjectURL = make;
       return blobs[0].text();
     });

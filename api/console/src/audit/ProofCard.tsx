@@ -1,7 +1,7 @@
 /** What was signed of the caller's logs, and whether what is told here is still that history. */
 
 import { ConnectError } from "@connectrpc/connect";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { boxes } from "../boxes/store";
 import { Copy } from "../parts/Copy";
 import { hand } from "../parts/download";
@@ -27,9 +27,11 @@ export function ProofCard() {
   const [kept, setKept] = useState<Proof | "no note" | undefined>();
   const [error, setError] = useState("");
   const [again, setAgain] = useState(0);
+  const account = useRef("");
   useEffect(() => {
     let gone = false;
     const run = async () => {
+      account.current = await accountLog();
       const listed = (await checkpoints.listKeys({})).keys.map((key) => key.verifierKey);
       const trusted = listed.flatMap((key) => parseKey(key) ?? []);
       const found: Proof[] = [];
@@ -38,7 +40,7 @@ export function ProofCard() {
         const page = await checkpoints.list({ pageSize: 1_000, pageToken });
         for (const one of page.checkpoints) {
           const note = parseNote(one.note);
-          if (note) found.push(await prove(note, one.note, trusted));
+          if (note) found.push(await prove(note, one.note, trusted, account.current));
         }
         pageToken = page.nextPageToken;
       } while (pageToken);
@@ -53,10 +55,11 @@ export function ProofCard() {
     };
   }, [again]);
   const names = new Map(boxes.value?.map((box) => [box.logId, box.name]));
+  const nameOf = (logId: string) => names.get(logId) ?? (logId === account.current ? w.audit.account : w.audit.noBox);
   const check = async (file: File) => {
     const text = await file.text();
     const note = parseNote(text);
-    setKept(note ? await prove(note, text, keys.flatMap((key) => parseKey(key) ?? [])) : "no note");
+    setKept(note ? await prove(note, text, keys.flatMap((key) => parseKey(key) ?? []), account.current) : "no note");
   };
   return (
     <section class="proof" aria-label={w.audit.proof}>
@@ -72,8 +75,8 @@ export function ProofCard() {
         <ul>
           {proofs.map((proof) => (
             <li key={proof.note.logId} class="row">
-              <Verdict proof={proof} name={names.get(proof.note.logId) ?? w.audit.account} />
-              <button type="button" class="small" aria-label={`${w.audit.download}: ${names.get(proof.note.logId) ?? w.audit.account}`} onClick={() => hand(`${proof.note.logId}-${proof.note.size}.checkpoint`, new Blob([proof.text], { type: "text/plain" }))}>
+              <Verdict proof={proof} name={nameOf(proof.note.logId)} />
+              <button type="button" class="small" aria-label={`${w.audit.download}: ${nameOf(proof.note.logId)}`} onClick={() => hand(`${proof.note.logId}-${proof.note.size}.checkpoint`, new Blob([proof.text], { type: "text/plain" }))}>
                 {w.audit.download}
               </button>
             </li>
@@ -96,7 +99,7 @@ export function ProofCard() {
       </div>
       {kept === "no note" && <p class="error" role="alert">{w.audit.noNote}</p>}
       {kept && kept !== "no note" && (
-        <p role="status"><Verdict proof={kept} name={names.get(kept.note.logId) ?? w.audit.account} /></p>
+        <p role="status"><Verdict proof={kept} name={nameOf(kept.note.logId)} /></p>
       )}
       <details>
         <summary>{w.audit.keys}</summary>
@@ -123,13 +126,26 @@ function Verdict({ proof, name }: { proof: Proof; name: string }) {
   );
 }
 
-async function prove(note: Note, text: string, keys: readonly Key[]): Promise<Proof> {
-  return { note, text, signed: await signed(note, keys), matches: await matches(note) };
+async function prove(note: Note, text: string, keys: readonly Key[], account: string): Promise<Proof> {
+  return { note, text, signed: await signed(note, keys), matches: await matches(note, account) };
+}
+
+/** Returns the id of the account's log, which is in each of its keys. */
+async function accountLog(): Promise<string> {
+  const stop = new AbortController();
+  try {
+    for await (const { offsetKey } of open(Users.method.events, "", { noFollow: true }, stop.signal)) return offsetKey.split(".")[0] ?? "";
+    return "";
+  } finally {
+    stop.abort();
+  }
 }
 
 /** Asks for what comes behind the signed position: a history that has another link there is refused. */
-async function matches(note: Note): Promise<boolean | undefined> {
+async function matches(note: Note, account: string): Promise<boolean | undefined> {
   const box = boxes.value?.find((one) => one.logId === note.logId);
+  // Of a box that is deleted nothing is left to compare with, which says nothing against it.
+  if (!box && note.logId !== account) return undefined;
   const stop = new AbortController();
   const request = { fromOffset: keyOf(note), noFollow: true };
   const call = box

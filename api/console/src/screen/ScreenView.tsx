@@ -63,7 +63,12 @@ function Screen({ box }: { box: Box }) {
         },
       });
       target.replaceChildren();
-      rfb = new RFB(target, channel, { shared: true });
+      const made = new RFB(target, channel, { shared: true });
+      rfb = made;
+      // What has ended by itself is not ended again.
+      made.addEventListener("disconnect", () => {
+        if (rfb === made) rfb = undefined;
+      });
       rfb.viewOnly = lease === "";
       rfb.scaleViewport = true;
       rfb.background = "transparent";
