@@ -81,7 +81,10 @@ export async function processesOf(boxId) {
   const found = [];
   for (const pid of await readdir("/proc")) {
     if (!/^\d+$/.test(pid) || (await readlink(`/proc/${pid}/ns/net`).catch(() => "")) !== space) continue;
-    found.push({ pid, command: await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "") });
+    const [command, stat] = await Promise.all(["cmdline", "stat"].map((name) => readFile(`/proc/${pid}/${name}`, "utf8").catch(() => "")));
+    // Numbers of processes are used again: when it began is the twentieth word behind its name, which may hold any.
+    const begun = Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? Infinity);
+    found.push({ pid, command, begun });
   }
-  return found.sort((a, b) => a.pid - b.pid);
+  return found.sort((a, b) => a.begun - b.begun);
 }
