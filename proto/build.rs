@@ -4,7 +4,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 19] = [
+const FILES: [&str; 20] = [
     "cocoonbox/log/v1/envelope.proto",
     "cocoonbox/log/v1/account.proto",
     "cocoonbox/log/v1/box.proto",
@@ -21,6 +21,7 @@ const FILES: [&str; 19] = [
     "cocoonbox/control/v1/history.proto",
     "cocoonbox/control/v1/operator.proto",
     "cocoonbox/agent/v1/control.proto",
+    "cocoonbox/agent/v1/saves.proto",
     "cocoonbox/agent/v1/session.proto",
     "cocoonbox/agent/v1/agents.proto",
     "cocoonbox/toolhost/v1/toolhost.proto",

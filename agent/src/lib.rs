@@ -22,6 +22,7 @@ mod lines;
 mod mcp;
 mod prefix;
 mod rpc;
+mod saves;
 pub mod serve;
 pub mod supervise;
 mod tool;

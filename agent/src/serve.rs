@@ -13,7 +13,7 @@ use std::{
 use cocoonbox_events::{Clock, NoKeys, SqliteStore, Store, SystemClock, SystemIds};
 use cocoonbox_proto::agent::v1::{
     agents_server::AgentsServer, box_log_server::BoxLogServer, fence_server::FenceServer,
-    session_server::SessionServer,
+    saves_server::SavesServer, session_server::SessionServer,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -32,7 +32,10 @@ use crate::{
     identity::{self, IdentityFile},
     journal::{Crash, Journal},
     mcp,
-    rpc::{AgentsService, BoxLogService, FenceService, Gate, GuardLayer, SessionService},
+    rpc::{
+        AgentsService, BoxLogService, FenceService, Gate, GuardLayer, SavesService, SessionService,
+    },
+    saves::Saves,
     tool::{
         ShellTool, TaskTool, TerminalTool, Tools, WebTool, browser_tools, computer_tools,
         file_tools, own_tools,
@@ -155,7 +158,16 @@ pub async fn serve(
     );
     let door = Door::new(config.door);
     let stop_agents = stop_turns.clone();
-    let agents = Agents::new(journal.clone(), tools, toolhost, door, &box_id, stop_agents);
+    let saves = Saves::default();
+    let agents = Agents::new(
+        journal.clone(),
+        tools,
+        toolhost,
+        door,
+        saves.clone(),
+        &box_id,
+        stop_agents,
+    );
     // It starts agents, and they hold it.
     for_tasks.set(agents.clone()).ok();
     // What was under way is taken up at the release.
@@ -176,6 +188,7 @@ pub async fn serve(
         agents: agents.clone(),
         execs: execs.clone(),
         gate: gate.clone(),
+        saves: saves.clone(),
         desktop: Desktop::new(config.desktop.clone(), wake_id, stop_turns.clone()),
         blobs: blobs.clone(),
         stop_turns: stop_turns.clone(),
@@ -184,6 +197,11 @@ pub async fn serve(
     });
     let fence = FenceServer::new(FenceService {
         displays,
+        tasks: tasks.clone(),
+        stop: stop_turns.clone(),
+    });
+    let saves = SavesServer::new(SavesService {
+        saves,
         tasks: tasks.clone(),
         stop: stop_turns.clone(),
     });
@@ -211,6 +229,7 @@ pub async fn serve(
         .add_service(session)
         .add_service(box_log)
         .add_service(fence)
+        .add_service(saves)
         .add_service(agents_service)
         .add_service(health_service)
         .add_optional_service(reflection)

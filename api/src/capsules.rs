@@ -16,6 +16,7 @@
 mod browse;
 mod checker;
 mod failure;
+mod guard;
 mod keeper;
 mod moment;
 mod place;
@@ -32,6 +33,7 @@ mod whole;
 mod worker;
 
 pub(crate) use failure::reason;
+pub(crate) use guard::Guard;
 pub use keeper::{Keeper, Parts, SAVES_MAX, When};
 pub(crate) use moment::Finder;
 pub use place::{Place, PlaceError};

@@ -130,6 +130,8 @@ pub struct Capsule {
     pub every_minutes: u32,
     /// When a turn of an agent has ended that did more than read.
     pub after_turns: bool,
+    /// Before an agent makes a call that may destroy files; the call waits for it, and is not made if it fails.
+    pub before_destructive: bool,
     /// When a box has gone to sleep.
     pub asleep: bool,
     /// What is not kept is given back this often, and a part of what is stored is read and compared; 0 = never by
@@ -167,6 +169,7 @@ impl Default for Capsule {
             folder: None,
             every_minutes: 15,
             after_turns: true,
+            before_destructive: true,
             asleep: true,
             sweep_hours: 24,
             quota_bytes: 0,

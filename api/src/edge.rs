@@ -37,7 +37,11 @@ pub const BOX_ID: &str = "box_id";
 const USER: HeaderName = HeaderName::from_static("x-cocoonbox-user");
 const AGENT_PREFIX: &str = "/cocoonbox.agent.v1.";
 /// Between the api and the box only.
-const API_ONLY: [&str; 2] = ["/cocoonbox.agent.v1.BoxLog/", "/cocoonbox.agent.v1.Fence/"];
+const API_ONLY: [&str; 3] = [
+    "/cocoonbox.agent.v1.BoxLog/",
+    "/cocoonbox.agent.v1.Fence/",
+    "/cocoonbox.agent.v1.Saves/",
+];
 /// Answered beside the box, by the process that drives it.
 const BESIDE: [&str; 2] = ["/cocoonbox.agent.v1.Control/", screen::SCREEN];
 /// Of a caller's headers only these reach a box: everything else could carry a secret or a lie.

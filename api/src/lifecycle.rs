@@ -52,6 +52,8 @@ pub struct Context {
     pub models: Option<Models>,
     /// Where files are that forks of older moments begin with.
     pub capsules: capsules::Place,
+    /// Boxes are saved before their agents make calls that may destroy files.
+    pub saves_first: bool,
 }
 
 /// A box that has a worker.

@@ -28,7 +28,7 @@ use cocoonbox_proto::{
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::folder::{lock, private_dir, private_file, unix_socket};
+use self::folder::{capsule_folder, lock, private_dir, private_file, unix_socket};
 use crate::{
     accounts::{AccountError, Accounts},
     auth,
@@ -208,18 +208,8 @@ impl Server {
         };
         let (checkpointer, checkpoints) =
             Checkpointer::new(parts, installed).map_err(config::ConfigError::Origin)?;
-        let place = {
-            let own = data.join("capsules");
-            let folder = match config.file.capsule.folder.clone() {
-                None if owners.are_shared() => None,
-                None => {
-                    private_dir(&own)?;
-                    Some(own)
-                }
-                folder => folder,
-            };
-            capsules::Place::new(folder, data.join("cache/capsule"), keys.clone())
-        };
+        let folder = capsule_folder(&config, owners.are_shared())?;
+        let place = capsules::Place::new(folder, data.join("cache/capsule"), keys.clone());
         let context = Arc::new(Context {
             store: store.clone(),
             checkpoints: checkpoints.clone(),
@@ -246,6 +236,7 @@ impl Server {
             },
             models: config.models.clone(),
             capsules: place.clone(),
+            saves_first: config.file.capsule.before_destructive && place.is_usable(),
         });
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());

@@ -38,5 +38,7 @@ pub mod reason {
     pub const SCHEDULE: &str = "schedule";
     /// Files are about to be put in the place of others.
     pub const RESTORE: &str = "restore";
-    pub const ALL: [&str; 5] = [ASKED, TURN, HIBERNATE, SCHEDULE, RESTORE];
+    /// A tool call that may destroy files is about to be made, and waits for it.
+    pub const TOOL: &str = "tool";
+    pub const ALL: [&str; 6] = [ASKED, TURN, HIBERNATE, SCHEDULE, RESTORE, TOOL];
 }

@@ -42,6 +42,8 @@ pub struct SnapshotRow {
     pub pos: u64,
     /// Kept whatever the rule says.
     pub pinned: bool,
+    /// The call before which it was made, where the reason is `tool`.
+    pub tool_call_id: String,
 }
 
 impl From<SnapshotRow> for control::Snapshot {
@@ -64,6 +66,7 @@ impl From<SnapshotRow> for control::Snapshot {
             box_offset_key: row.box_offset_key,
             offset_key: row.offset_key,
             pinned: row.pinned,
+            tool_call_id: row.tool_call_id,
         }
     }
 }
@@ -74,7 +77,7 @@ impl Projection for Snapshots {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn views(&self) -> &'static [View] {
@@ -173,5 +176,6 @@ fn row(committed: SnapshotCommitted, event: &Recorded) -> SnapshotRow {
         offset_key: event.offset_key().to_string(),
         pos: event.pos,
         pinned: false,
+        tool_call_id: committed.tool_call_id,
     }
 }

@@ -24,6 +24,7 @@ use crate::{
     erase,
     exec::Execs,
     journal::{Branch, Journal, LINEAGE_MAX, LineageError},
+    saves::Saves,
     serve::{desktop::Desktop, history},
     turn::Agents,
 };
@@ -36,6 +37,8 @@ pub(crate) struct BoxLogService {
     pub(crate) agents: Agents,
     pub(crate) execs: Execs,
     pub(crate) gate: Gate,
+    /// Told at the release whether calls wait for them.
+    pub(crate) saves: Saves,
     /// Followed from the release on, and looked at once more at the end.
     pub(crate) desktop: Desktop,
     pub(crate) blobs: Blobs,
@@ -188,6 +191,7 @@ impl BoxLog for BoxLogService {
         let ReleaseRequest {
             lineage,
             ends_turns,
+            saves_first,
         } = request.into_inner();
         if lineage.len() > LINEAGE_MAX {
             let logs = lineage.len();
@@ -203,6 +207,7 @@ impl BoxLog for BoxLogService {
         }
         let tail = released.map_err(|error| status::lineage(&error))?;
         if !self.gate.is_open() {
+            self.saves.set(saves_first);
             let of = (&self.journal, &self.execs, &self.agents);
             let taken = history::take_up(of.0, of.1, of.2, ends_turns).await;
             if let Err(error) = taken {

@@ -18,6 +18,7 @@ use crate::{
     blobs::Blobs,
     exec::Toolhost,
     journal::{self, Journal},
+    saves::Saves,
     tool::{Asker, Tools},
     wire::Door,
 };
@@ -67,6 +68,7 @@ impl Agents {
         tools: Tools,
         toolhost: Toolhost,
         door: Door,
+        saves: Saves,
         box_id: &str,
         stop: CancellationToken,
     ) -> Self {
@@ -76,6 +78,7 @@ impl Agents {
             tools,
             toolhost,
             door,
+            saves,
             roster: Roster::new(),
             box_id: box_id.to_owned(),
             stop,

@@ -1,5 +1,6 @@
 //! One agent's loop.
 
+mod saved;
 mod waits;
 
 use std::{sync::Arc, time::Duration};
@@ -25,6 +26,7 @@ use crate::{
     blobs::Blobs,
     exec::Toolhost,
     journal::{self, Journal},
+    saves::Saves,
     tool::{self, Asker, Tools},
     wire::{Call, Caller, Door, Heard, ImageBytes, Request, ToolSpec, images_shown},
 };
@@ -44,6 +46,7 @@ pub(super) struct Shared {
     pub(super) blobs: Blobs,
     pub(super) toolhost: Toolhost,
     pub(super) door: Door,
+    pub(super) saves: Saves,
     pub(super) roster: Roster,
     pub(super) box_id: String,
     pub(super) stop: CancellationToken,
@@ -216,6 +219,10 @@ impl TurnLoop {
             }
         }
         self.instruct().await?;
+        if !self.save_first().await? {
+            // Something else is due.
+            return Ok(());
+        }
         self.write_step().await
     }
 

@@ -29,6 +29,7 @@ mod pipes;
 mod quiesce;
 mod recorded;
 mod release;
+mod saves;
 mod terminals;
 mod trees;
 mod turns;

@@ -14,7 +14,7 @@ use cocoonbox_model::{Script, Server};
 use cocoonbox_proto::{
     agent::v1::{
         Branch, EventsRequest, ReleaseRequest, SendRequest, agents_client::AgentsClient,
-        box_log_client::BoxLogClient, session_client::SessionClient,
+        box_log_client::BoxLogClient, saves_client::SavesClient, session_client::SessionClient,
     },
     log::v1::{Event, EventOrHeartbeat, Tail, event_or_heartbeat::Item},
 };
@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) key: SigningKey,
     /// What the box is released with.
     pub(crate) lineage: Vec<Branch>,
+    /// Whether it is told at its release to have files saved before they may be destroyed.
+    pub(crate) saves_first: bool,
     door: crate::door::Door,
     toolhost: Option<Child>,
     serve: Option<tokio::process::Child>,
@@ -100,6 +102,7 @@ impl World {
             model,
             key,
             lineage,
+            saves_first: false,
             door,
             toolhost: None,
             serve: None,
@@ -203,6 +206,7 @@ impl World {
             .release(ReleaseRequest {
                 lineage,
                 ends_turns: false,
+                saves_first: self.saves_first,
             })
             .await;
         released.map(tonic::Response::into_inner)
@@ -286,6 +290,10 @@ impl World {
 
     pub(crate) fn box_log(&self) -> BoxLogClient<Client> {
         BoxLogClient::new(self.client())
+    }
+
+    pub(crate) fn saves(&self) -> SavesClient<Client> {
+        SavesClient::new(self.client())
     }
 
     pub(crate) async fn send(&self, prompt: &str) -> String {

@@ -57,7 +57,7 @@ impl Finder<'_> {
                 Some(log) => {
                     let pos = self.before_call(log, id).await?;
                     let history = self.history(log)?;
-                    last(rows, |row| is_by(row, &history, pos))
+                    before(rows, id, &history, pos)
                 }
             },
         };
@@ -104,7 +104,7 @@ impl Finder<'_> {
             },
             Some(moment::Moment::BeforeToolCall(id)) => {
                 let pos = self.before_call(log, id).await?;
-                (last(rows, |row| is_by(row, &history, pos)), pos)
+                (before(rows, id, &history, pos), pos)
             }
         };
         let row = row.ok_or_else(no_snapshot_before)?;
@@ -213,6 +213,19 @@ fn is_by(row: &SnapshotRow, history: &[(LogId, u64)], pos: u64) -> bool {
         .iter()
         .find(|(log, _)| log.to_string() == row.box_log);
     part.is_some_and(|(_, end)| row.box_pos <= *end && row.box_pos <= pos)
+}
+
+/// The snapshot that was made for a tool call, else the last one that knows nothing of it. A save that somebody asked
+/// for while the call was on its way here may be newer and know its files: the copy of the box's log lags behind.
+fn before(
+    rows: Vec<SnapshotRow>,
+    tool_call_id: &str,
+    history: &[(LogId, u64)],
+    pos: u64,
+) -> Option<SnapshotRow> {
+    let is_own = |row: &SnapshotRow| row.tool_call_id == tool_call_id && is_by(row, history, pos);
+    let own = rows.iter().rev().find(|row| is_own(row)).cloned();
+    own.or_else(|| last(rows, |row| is_by(row, history, pos)))
 }
 
 fn is_call(event: &Recorded, id: &str) -> bool {

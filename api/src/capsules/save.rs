@@ -105,6 +105,7 @@ pub(super) fn committed(snapshot: &Snapshot, save_id: &str, at: Parent) -> Snaps
         parent_id: parent.unwrap_or_default(),
         // The decider knows.
         reason: String::new(),
+        tool_call_id: String::new(),
         at: Some(SnapshotMoment {
             log: at.log.as_bytes().to_vec(),
             pos: at.pos,

@@ -75,6 +75,7 @@ impl capsule_server::Capsule for Capsules {
             save_id: id.clone(),
             reason: reason::ASKED,
             only_if_changed: request.only_if_changed,
+            tool_call_id: String::new(),
         };
         let asked = (asked.command, digest(&format!("{command:?}")));
         let watched = self.request(&own, &caller, asked, &command, id).await?;

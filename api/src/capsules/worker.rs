@@ -193,6 +193,7 @@ impl Worker {
             save_id: save_id(command),
             reason,
             only_if_changed: true,
+            tool_call_id: String::new(),
         };
         self.execute(&request, command).await
     }

@@ -6,6 +6,7 @@ use cocoonbox_machines::{BoxId, Error, Listener, WakeId};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    capsules::Guard,
     channel::{BoxChannel, Life},
     control::{self, Desk},
     door::{self, Channel},
@@ -55,6 +56,7 @@ impl Attached {
             life.account,
             life.stream,
             life.is_untouched,
+            context.saves_first,
         );
         tasks.spawn(replica::run(
             context.store.clone(),
@@ -62,6 +64,13 @@ impl Attached {
             channel.clone(),
             stop.clone(),
         ));
+        let guard = Guard {
+            store: context.store.clone(),
+            account,
+            channel: channel.clone(),
+            saves_first: context.saves_first,
+        };
+        tasks.spawn(guard.run(stop.clone()));
         let parts = control::Parts {
             store: context.store.clone(),
             ids: context.ids.clone(),

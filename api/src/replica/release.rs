@@ -42,6 +42,8 @@ pub struct Release {
     stream: StreamName,
     /// Nothing was written in the box since it was last quiesced; no longer so once it is released.
     is_untouched: Arc<AtomicBool>,
+    /// Its agents wait for a save before calls that may destroy files.
+    saves_first: bool,
     rewinds: Arc<AtomicU32>,
 }
 
@@ -80,12 +82,14 @@ impl Release {
         account: LogId,
         stream: StreamName,
         is_untouched: bool,
+        saves_first: bool,
     ) -> Self {
         Self {
             store,
             account,
             stream,
             is_untouched: Arc::new(is_untouched.into()),
+            saves_first,
             rewinds: Arc::default(),
         }
     }
@@ -126,6 +130,7 @@ impl Release {
         let asked = ReleaseRequest {
             lineage: lineage.to_wire(),
             ends_turns: fold.state.is_new_from_a_moment(),
+            saves_first: self.saves_first,
         };
         let released = client.release(channel.sign(asked)).await;
         // Whether it arrived or not: from here on the box may write.

@@ -4,13 +4,14 @@ use std::{
     fs::{File, Permissions, TryLockError},
     io,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use tokio::net::UnixListener;
 
 use super::StartError;
+use crate::config::Config;
 
 /// The process before us may need a moment to end. One that was killed may have children on their way into a
 /// program, which hold its locks until they are there.
@@ -66,6 +67,22 @@ pub(super) fn private_file(path: &Path) -> Result<(), StartError> {
         .open(path)
         .and_then(|file| file.set_permissions(Permissions::from_mode(0o600)))
         .map_err(failed)
+}
+
+/// Where saved files lie; `None`: each of several processes would have a place of its own.
+pub(super) fn capsule_folder(
+    config: &Config,
+    is_shared: bool,
+) -> Result<Option<PathBuf>, StartError> {
+    match config.file.capsule.folder.clone() {
+        None if is_shared => Ok(None),
+        None => {
+            let own = config.data.join("capsules");
+            private_dir(&own)?;
+            Ok(Some(own))
+        }
+        folder => Ok(folder),
+    }
 }
 
 /// Binds the operator's socket. The store's lock has made sure that no other api uses this folder.

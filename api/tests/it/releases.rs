@@ -173,7 +173,7 @@ impl World {
         let wire = Arc::new(Wired(vec![(AGENT, self.disk.address().await)]));
         let signer = Arc::new(Signer::new(&[1; 32]));
         let channel = BoxChannel::new(&life, wire, signer, Arc::new(SystemClock));
-        let release = Release::new(store.clone(), self.account, stream, is_untouched);
+        let release = Release::new(store.clone(), self.account, stream, is_untouched, false);
         let stop = CancellationToken::new();
         let task = tokio::spawn(replica::run(store, release, channel, stop.clone()));
         (stop, task)

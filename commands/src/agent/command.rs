@@ -140,6 +140,12 @@ pub enum Command {
         /// The whole of what `content` leaves out; empty where nothing is.
         blob: String,
     },
+    /// A tool call that was about to be made will not be, since something has to be done first that cannot be:
+    /// `content` tells the model. Says nothing where the call is not about to be made any more.
+    NotRun {
+        tool_call_id: String,
+        content: String,
+    },
     /// A person answers an approval.
     Approve {
         approval_id: String,

@@ -96,6 +96,7 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
         | Command::Replied { .. }
         | Command::ModelFailed { .. }
         | Command::ToolFinished { .. }
+        | Command::NotRun { .. }
         | Command::Restarted => reported(state, command),
     }
 }
@@ -156,6 +157,10 @@ fn reported(state: &State, command: &Command) -> Decision {
             };
             report::tool_finished(state, of)
         }
+        Command::NotRun {
+            tool_call_id,
+            content,
+        } => Ok(report::not_run(state, &tool_call_id, &content)),
         // The others are not told by the loop.
         _ => Ok(report::restarted(state)),
     }

@@ -3,6 +3,7 @@
 use cocoonbox_proto::log::v1::{Effect, ModelChoice, ModelRole, Risk, agent_model_failed::Reason};
 
 use super::{
+    due::Due,
     entry::Entry,
     state::State,
     turn::{Failure, Stage, ToolUse, Turn, UseState},
@@ -150,6 +151,22 @@ impl State {
             }
             _ => self.conversation(),
         }
+    }
+
+    /// Returns the call that the step which is due begins, if it may destroy what is there: files are saved first.
+    /// Risks are ordered, and one that costs money may do that besides.
+    pub fn destroys_next(&self) -> Option<&ToolUse> {
+        self.calls_due().find(|tool| tool.risk >= Risk::Destructive)
+    }
+
+    /// The calls that the step which is due begins.
+    pub(super) fn calls_due(&self) -> impl Iterator<Item = &ToolUse> {
+        let indices = match self.due() {
+            Some(Due::CallTools(indices)) => indices,
+            _ => Vec::new(),
+        };
+        let uses = self.turn.as_ref().map(Turn::uses).unwrap_or_default();
+        indices.into_iter().filter_map(|index| uses.get(index))
     }
 
     /// Returns what a person is asked at the moment.

@@ -142,6 +142,14 @@ pub(super) fn tool_finished(state: &State, mut of: AgentToolFinished) -> Decisio
     }
 }
 
+pub(super) fn not_run(state: &State, tool_call_id: &str, content: &str) -> Vec<AgentEvent> {
+    let due = state
+        .calls_due()
+        .find(|tool| tool.tool_call_id == tool_call_id);
+    let told = due.map(|tool| finished(tool, Outcome::Error, fitting(content)));
+    told.into_iter().collect()
+}
+
 pub(super) fn restarted(state: &State) -> Vec<AgentEvent> {
     let Some(turn) = &state.turn else {
         return Vec::new();

@@ -9,12 +9,14 @@ use super::{BadPath, OWED_MAX, Rule};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Have the files saved. One that nobody asked for joins a save that has not begun.
+    /// Have the files saved. One that nobody asked for, and no tool call waits for, joins a save that has not begun.
     RequestSave {
         save_id: String,
         /// One of [`super::reason`].
         reason: &'static str,
         only_if_changed: bool,
+        /// The call that waits for it; empty with any other reason.
+        tool_call_id: String,
     },
     /// Have files given back.
     RequestRestore {

@@ -22,16 +22,28 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             save_id,
             reason,
             only_if_changed,
+            tool_call_id,
         } => {
             not_empty("save_id", save_id)?;
+            if *reason == reason::TOOL {
+                not_empty("tool_call_id", tool_call_id)?;
+            }
+            // Who waits gets one of their own, by which the timeline names them.
+            let is_own = [reason::ASKED, reason::TOOL].contains(reason);
             let joins =
                 |save: &Save| !save.has_begun && (*only_if_changed || !save.only_if_changed);
             let is_owed = state.saves.iter().any(|save| save.id == *save_id);
-            if is_owed || *reason != reason::ASKED && state.saves.iter().any(joins) {
+            if is_owed || !is_own && state.saves.iter().any(joins) {
                 return Ok(Vec::new());
             }
             has_room(state)?;
-            Ok(vec![save_requested(save_id, reason, *only_if_changed)])
+            let asked = log::SnapshotSaveRequested {
+                save_id: save_id.clone(),
+                reason: (*reason).to_owned(),
+                only_if_changed: *only_if_changed,
+                tool_call_id: tool_call_id.clone(),
+            };
+            Ok(vec![SnapshotEvent::SaveRequested(asked)])
         }
         Command::RequestRestore {
             restore_id,
@@ -53,7 +65,14 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
                 in_place: *in_place,
             });
             // One that may say "unchanged": what matters is that the files of today are in some snapshot.
-            let save = in_place.then(|| save_requested(restore_id, reason::RESTORE, true));
+            let save = in_place.then(|| {
+                SnapshotEvent::SaveRequested(log::SnapshotSaveRequested {
+                    save_id: restore_id.clone(),
+                    reason: reason::RESTORE.to_owned(),
+                    only_if_changed: true,
+                    tool_call_id: String::new(),
+                })
+            });
             Ok(save.into_iter().chain([requested]).collect())
         }
         Command::Begin { save_id, at } => {
@@ -69,6 +88,7 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             not_empty("snapshot_id", &committed.snapshot_id)?;
             let committed = log::SnapshotCommitted {
                 reason: save.reason.clone(),
+                tool_call_id: save.tool_call_id.clone(),
                 ..committed.clone()
             };
             Ok(vec![SnapshotEvent::Committed(committed)])
@@ -211,14 +231,6 @@ fn not_empty(field: &'static str, value: &str) -> Result<(), Rejection> {
     } else {
         Ok(())
     }
-}
-
-fn save_requested(save_id: &str, reason: &str, only_if_changed: bool) -> SnapshotEvent {
-    SnapshotEvent::SaveRequested(log::SnapshotSaveRequested {
-        save_id: save_id.to_owned(),
-        reason: reason.to_owned(),
-        only_if_changed,
-    })
 }
 
 fn failed(save_id: &str, reason: &str, detail: &str) -> SnapshotEvent {

@@ -15,6 +15,7 @@ pub(super) fn evolve(mut state: State, event: &SnapshotEvent) -> Result<State, I
             id: asked.save_id.clone(),
             reason: asked.reason.clone(),
             only_if_changed: asked.only_if_changed,
+            tool_call_id: asked.tool_call_id.clone(),
             has_begun: false,
         }),
         SnapshotEvent::SaveBegun(begun) => {

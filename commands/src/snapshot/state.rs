@@ -25,6 +25,8 @@ pub struct Save {
     pub id: String,
     pub reason: String,
     pub only_if_changed: bool,
+    /// The call that waits for it, where the reason is [`super::reason::TOOL`].
+    pub tool_call_id: String,
     pub has_begun: bool,
 }
 

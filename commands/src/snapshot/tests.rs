@@ -16,7 +16,8 @@ fn save(id: &str, reason: &'static str) -> Command {
     Command::RequestSave {
         save_id: id.to_owned(),
         reason,
-        only_if_changed: reason != reason::ASKED,
+        only_if_changed: ![reason::ASKED, reason::TOOL].contains(&reason),
+        tool_call_id: if reason == reason::TOOL { format!("of {id}") } else { String::new() },
     }
 }
 
@@ -88,6 +89,28 @@ fn what_nobody_asked_for_joins_a_save_that_has_not_begun() {
     assert_eq!(state.decide(&save("u", reason::HIBERNATE)), Ok(vec![]));
     // Who asks gets a save of their own.
     assert_eq!(after(state, &save("v", reason::ASKED)).saves.len(), 3);
+}
+
+#[test]
+fn a_tool_call_has_a_save_of_its_own_that_names_it() {
+    let waiting = told(&[save("a", reason::ASKED), save("t", reason::TOOL)]);
+    assert_eq!(waiting.saves.len(), 2);
+    // Asked again after a stream broke, it is the same one.
+    assert_eq!(waiting.decide(&save("t", reason::TOOL)), Ok(vec![]));
+    let state = told_on(waiting, &[begin("a"), commit("a", "s1"), begin("t")]);
+    let events = state.decide(&commit("t", "s2")).unwrap();
+    let SnapshotEvent::Committed(kept) = &events[0] else {
+        panic!("{events:?}")
+    };
+    assert_eq!((kept.reason.as_str(), kept.tool_call_id.as_str()), (reason::TOOL, "of t"));
+    let nameless = Command::RequestSave {
+        save_id: "x".into(),
+        reason: reason::TOOL,
+        only_if_changed: false,
+        tool_call_id: String::new(),
+    };
+    let field = "tool_call_id";
+    assert_eq!(state.decide(&nameless), Err(Rejection::Empty { field }));
 }
 
 #[test]

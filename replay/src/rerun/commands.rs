@@ -192,10 +192,16 @@ fn tool_finished(state: &State, event: log::AgentToolFinished) -> Vec<(&'static 
     let called = uses
         .iter()
         .any(|tool| tool.tool_call_id == event.tool_call_id && tool.state == UseState::Called);
-    if !called {
-        return vec![advance("", "", "", 0)];
-    }
     let outcome = event.outcome();
+    if !called {
+        let not_run = Command::NotRun {
+            tool_call_id: event.tool_call_id,
+            content: event.content,
+        };
+        let is_error = outcome == log::agent_tool_finished::Outcome::Error;
+        let told = is_error.then_some(("not_run", not_run));
+        return told.into_iter().chain([advance("", "", "", 0)]).collect();
+    }
     let reported = (
         "tool_finished",
         Command::ToolFinished {

@@ -1,7 +1,8 @@
 //! Saves of a box's files, as its owner asks for them.
 
 use cocoonbox_proto::control::v1::{
-    ListSnapshotsRequest, SaveRequest, Snapshot,
+    ListSnapshotsRequest, Moment, RestorePathsRequest, SaveRequest, Snapshot,
+    restore_progress::{Restored, Step as RestoreStep},
     save_progress::{Saved, Step},
 };
 use tonic::Status;
@@ -45,5 +46,28 @@ impl TheBox {
         };
         let answer = self.user.capsule().list_snapshots(request).await?;
         Ok(answer.into_inner().snapshots)
+    }
+
+    /// Gives files of a moment back, of the last one if none is said.
+    pub async fn restore(
+        &self,
+        at: Option<Moment>,
+        paths: &[&str],
+        in_place: bool,
+    ) -> Result<Restored, Status> {
+        let request = RestorePathsRequest {
+            box_id: self.id.clone(),
+            at,
+            paths: paths.iter().map(|path| path.as_bytes().to_vec()).collect(),
+            in_place,
+            command_id: String::new(),
+        };
+        let mut steps = self.user.capsule().restore_paths(request).await?.into_inner();
+        while let Some(message) = steps.message().await? {
+            if let Some(RestoreStep::Restored(done)) = message.step {
+                return Ok(done);
+            }
+        }
+        Err(Status::unavailable("cut off"))
     }
 }

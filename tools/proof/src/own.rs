@@ -146,6 +146,7 @@ impl Own {
             .release(ReleaseRequest {
                 lineage,
                 ends_turns: false,
+                saves_first: false,
             })
             .await?;
         Ok(Self {

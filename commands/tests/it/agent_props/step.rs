@@ -53,6 +53,9 @@ pub(super) enum Step {
         outcome: Outcome,
         stray: bool,
     },
+    NotRun {
+        stray: bool,
+    },
     Approve {
         allowed: bool,
         stray: bool,
@@ -97,6 +100,7 @@ pub(super) fn any_step() -> impl Strategy<Value = Step> {
         3 => (any::<bool>(), any::<u8>()).prop_map(|(retryable, reason)| Step::Fail { retryable, reason }),
         8 => (0..6_usize, outcome, rare)
             .prop_map(|(which, outcome, stray)| Step::Finish { which, outcome, stray }),
+        2 => rare.prop_map(|stray| Step::NotRun { stray }),
         4 => (any::<bool>(), rare, rare)
             .prop_map(|(allowed, stray, lasting)| Step::Approve { allowed, stray, lasting }),
         1 => Just(Step::Cancel),
@@ -274,6 +278,13 @@ pub(super) fn run(it: &mut Loop, step: &Step) -> Result<Vec<AgentEvent>, Rejecti
                 .get(which % called.len().max(1))
                 .map(|tool| tool.tool_call_id.clone());
             finished(&id.unwrap_or_default(), *outcome, "result")
+        }
+        Step::NotRun { stray } => {
+            let due = it.state().destroys_next().filter(|_| !stray);
+            Command::NotRun {
+                tool_call_id: due.map_or_else(String::new, |tool| tool.tool_call_id.clone()),
+                content: "not saved".into(),
+            }
         }
         Step::Approve {
             allowed,

@@ -90,3 +90,59 @@ fn a_history_that_was_cut_behind_a_denial_goes_on() {
     assert_eq!(it.state().next(), Next::Advance);
     assert_eq!(it.advance(), decided[1..]);
 }
+
+#[test]
+fn a_call_that_destroys_is_known_before_it_is_made_and_may_be_left() {
+    let mut it = Loop::new(ApprovalPolicy::AskBeforeEffects, 0).going();
+    let tools = vec![tool("r", "read"), tool("x", "shell"), tool("y", "shell")];
+    it.reply(tools, StopReason::ToolUse);
+    let next = |it: &Loop| {
+        let due = it.state().destroys_next();
+        due.map(|tool| tool.tool_call_id.clone())
+            .unwrap_or_default()
+    };
+    let not_run = |id: &str| Command::NotRun {
+        tool_call_id: id.into(),
+        content: "not saved".into(),
+    };
+    assert_eq!(next(&it), "", "reading destroys nothing");
+    it.settle();
+    it.finish("r", "");
+    let approval_id = asked(&it.settle());
+    assert_eq!(next(&it), "", "it is asked about");
+    assert_eq!(it.send(not_run("x")), Ok(vec![]));
+    it.send(answer(&approval_id, true)).unwrap();
+    assert_eq!(next(&it), "x");
+    assert_eq!(it.send(not_run("y")), Ok(vec![]), "it waits for `x`");
+    assert_eq!(it.send(not_run("x")).unwrap().len(), 1);
+    assert_eq!(it.send(not_run("x")), Ok(vec![]), "said already");
+    let approval_id = asked(&it.settle());
+    it.send(answer(&approval_id, true)).unwrap();
+    assert_eq!(next(&it), "y");
+    it.send(Command::Cancel {
+        turn_id: String::new(),
+    })
+    .unwrap();
+    assert_eq!(next(&it), "");
+    assert_eq!(it.send(not_run("y")), Ok(vec![]));
+    it.settle();
+    story(
+        &it.told(),
+        &[
+            "prompt_received",
+            "turn_started 1 prompts",
+            "model_called #1",
+            "model_replied TOOL_USE",
+            "tool_called r read",
+            "tool_finished r OK",
+            "approval_requested x",
+            "approval_decided true",
+            "tool_finished x ERROR",
+            "approval_requested y",
+            "approval_decided true",
+            "cancel_requested",
+            "tool_finished y CANCELLED",
+            "turn_ended CANCELLED",
+        ],
+    );
+}

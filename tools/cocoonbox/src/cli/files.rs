@@ -11,7 +11,8 @@ use super::BoxOption;
 /// Keeps /home/user and /workspace as they are, whether the box runs or sleeps. Only what changed since the last save
 /// is read, and only what no save has is stored. Caches and what can be built again are left out; a
 /// `.cocoonboxignore` in any folder leaves out more, in the syntax of .gitignore. What is left out or cannot be saved
-/// is said. Boxes are also saved by themselves: after turns, each 15 minutes while they run, and when they sleep.
+/// is said. Boxes are also saved by themselves: after turns, before a tool call of an agent that may destroy files, each
+/// 15 minutes while they run, and when they sleep.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:

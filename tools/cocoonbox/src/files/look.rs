@@ -55,8 +55,12 @@ pub(super) async fn list(ctx: &mut Context, name: &str) -> Result<Exit, Failure>
 }
 
 pub(super) fn line(snapshot: &Snapshot) -> String {
+    let before = match snapshot.tool_call_id.as_str() {
+        "" => String::new(),
+        call => format!("  before {call}"),
+    };
     format!(
-        "{}  {}  {:<9}  {:>8} files  {:>7} changed  {:>9}  +{}{}",
+        "{}  {}  {:<9}  {:>8} files  {:>7} changed  {:>9}  +{}{}{before}",
         snapshot.id,
         text::moment(snapshot.started_ms),
         snapshot.reason,
@@ -74,6 +78,7 @@ pub(super) fn record(snapshot: &Snapshot) -> Value {
         "box_id": snapshot.box_id,
         "parent_id": snapshot.parent_id,
         "reason": snapshot.reason,
+        "tool_call_id": snapshot.tool_call_id,
         "pinned": snapshot.pinned,
         "started_ms": snapshot.started_ms,
         "ended_ms": snapshot.ended_ms,

@@ -8,11 +8,7 @@ use cocoonbox_e2e::{
 };
 use cocoonbox_proto::control::v1::{
     BrowseSnapshotRequest, DeleteUserRequest, DiffRequest, Difference, FileEntry, Moment,
-    ReadFileRequest, RestorePathsRequest, SaveRequest, Snapshot,
-    difference::Change,
-    moment,
-    restore_progress::{Restored, Step as RestoreStep},
-    save_progress::Step,
+    ReadFileRequest, SaveRequest, Snapshot, difference::Change, moment, save_progress::Step,
 };
 use tonic::{Code, Status};
 
@@ -99,29 +95,6 @@ async fn diff(the_box: &TheBox, before: &str, after: &str) -> Vec<Difference> {
         all.extend(page.differences);
     }
     all
-}
-
-async fn restore(
-    the_box: &TheBox,
-    at: Option<Moment>,
-    paths: &[&str],
-    in_place: bool,
-) -> Result<Restored, Status> {
-    let request = RestorePathsRequest {
-        box_id: the_box.id.clone(),
-        at,
-        paths: paths.iter().map(|path| path.as_bytes().to_vec()).collect(),
-        in_place,
-        command_id: String::new(),
-    };
-    let answer = the_box.user.capsule().restore_paths(request).await?;
-    let mut steps = answer.into_inner();
-    while let Some(message) = steps.message().await? {
-        if let Some(RestoreStep::Restored(done)) = message.step {
-            return Ok(done);
-        }
-    }
-    Err(Status::unavailable("cut off"))
 }
 
 /// Refused with a code, and with a reason that a program can act on.
@@ -231,7 +204,8 @@ fn files_are_kept_looked_into_and_given_back_awake_and_asleep() {
         assert_eq!(changes, wanted);
 
         // Beside, while it sleeps.
-        let done = restore(&the_box, at(&first.id), &["/workspace/d"], false)
+        let done = the_box
+            .restore(at(&first.id), &["/workspace/d"], false)
             .await
             .expect("restored");
         assert_eq!((done.files, done.problems), (1, 0), "{done:?}");
@@ -245,14 +219,16 @@ fn files_are_kept_looked_into_and_given_back_awake_and_asleep() {
         assert_eq!(seen, "deep\nuser\n");
         // In place, while it runs; what was there is kept, and undone by one call.
         the_box.sh("echo three > /workspace/a").await;
-        let done = restore(&the_box, at(&first.id), &["/workspace/a"], true)
+        let done = the_box
+            .restore(at(&first.id), &["/workspace/a"], true)
             .await
             .expect("restored");
         assert_eq!((done.files, done.replaced), (1, 1), "{done:?}");
         let kept = format!("cat /workspace/a {}/a", done.kept[0]);
         assert_eq!(the_box.sh(&kept).await, "one\nthree\n");
         let undo = at(&done.undo_snapshot_id);
-        restore(&the_box, undo, &["/workspace/a"], true)
+        the_box
+            .restore(undo, &["/workspace/a"], true)
             .await
             .expect("undone");
         assert_eq!(the_box.sh("cat /workspace/a").await, "three\n");
@@ -273,18 +249,19 @@ fn bad_paths_and_moments_are_refused_and_change_nothing() {
             "/workspace//a",
             "/",
         ] {
-            let refused = restore(&the_box, None, &[path], true).await;
+            let refused = the_box.restore(None, &[path], true).await;
             is_refused(&refused, Code::InvalidArgument);
             is_refused(&read(&the_box, None, path).await, Code::InvalidArgument);
         }
         for path in ["/etc/passwd", "/workspace/none", "/home/user/../.."] {
-            let refused = restore(&the_box, None, &[path], false)
+            let refused = the_box
+                .restore(None, &[path], false)
                 .await
                 .expect_err("refused");
             let codes = [Code::NotFound, Code::InvalidArgument];
             assert!(codes.contains(&refused.code()), "{refused:?}");
         }
-        let none = restore(&the_box, None, &[], false).await;
+        let none = the_box.restore(None, &[], false).await;
         is_refused(&none, Code::InvalidArgument);
         for moment in ["zz", "00", &"f".repeat(33)] {
             let refused = read(&the_box, at(moment), "/workspace/a").await;
@@ -300,7 +277,9 @@ fn bad_paths_and_moments_are_refused_and_change_nothing() {
         assert_eq!(reason(&folder), "OTHER_KIND");
         // A link in the way leads nowhere.
         the_box.sh("ln -s /etc ~/Restored").await;
-        let refused = restore(&the_box, at(&first.id), &["/workspace/a"], false).await;
+        let refused = the_box
+            .restore(at(&first.id), &["/workspace/a"], false)
+            .await;
         assert!(refused.is_err(), "{refused:?}");
         assert_eq!(the_box.sh("rm ~/Restored; cat /workspace/a").await, "one\n");
     });

@@ -348,6 +348,7 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             "Follow" | "Quiesce" | "Erase" | "Standing" | "Link" | "Restore" | "Release",
         )
         | ("/cocoonbox.agent.v1.Fence", "Follow")
+        | ("/cocoonbox.agent.v1.Saves", "Serve")
         | ("/cocoonbox.control.v1.Checkpoints", "RotateKey")
         | ("/cocoonbox.control.v1.Operator", "Condition") => (Bytes::new(), BeRefusedToAll),
         _ => panic!("no case for {method}: add one here"),

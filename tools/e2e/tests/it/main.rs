@@ -8,6 +8,7 @@ mod desktop;
 mod erase;
 mod exec;
 mod fleet;
+mod guarded;
 mod idle;
 mod isolation;
 mod keeping;
