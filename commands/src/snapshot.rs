@@ -21,10 +21,13 @@ mod tests;
 pub use command::{Command, Rejection};
 pub use path::{BadPath, PATH_BYTES_MAX, PATHS_MAX, check_path};
 pub use retention::Rule;
-pub use state::{Kept, Restore, Save, State};
+pub use state::{Given, Kept, Restore, Save, State, Undoes};
 
 /// Asked for and not done: more are refused. Each may hold the host for minutes.
 pub const OWED_MAX: usize = 8;
+
+/// Restores in place of a box that can be taken back: the last ones. Each keeps its paths in memory.
+pub const UNDOABLE_MAX: usize = 16;
 
 /// Why a save is made; in the event and in what people see.
 pub mod reason {

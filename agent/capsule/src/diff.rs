@@ -132,7 +132,7 @@ fn compare(
     Ok(())
 }
 
-fn change(before: &Entry, after: &Entry) -> Option<Change> {
+pub(crate) fn change(before: &Entry, after: &Entry) -> Option<Change> {
     let node = match (&before.node, &after.node) {
         (Node::File(before), Node::File(after)) => file(before, after),
         (Node::Directory { .. }, Node::Directory { .. }) => None,

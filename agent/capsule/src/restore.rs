@@ -2,9 +2,14 @@
 
 mod file;
 mod folder;
+mod gone;
 mod links;
+mod undo;
+
+pub use undo::{Undone, undo};
 
 use std::{
+    collections::HashSet,
     os::fd::AsFd as _,
     path::PathBuf,
     sync::{
@@ -71,6 +76,9 @@ pub struct Options<'o> {
     pub progress: &'o mut dyn FnMut(&Tally),
 }
 
+/// Told now and then how far a restore is.
+type Progress<'p> = dyn FnMut(&Tally) + 'p;
+
 /// How much was restored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -91,6 +99,8 @@ pub struct Restored {
     pub kept: Option<String>,
     /// What was moved there.
     pub replaced: Lines,
+    /// What an undo does not remove.
+    stayed: Lines,
 }
 
 /// What all threads of a restore share.
@@ -101,6 +111,8 @@ pub(crate) struct Shared<'r, 'a> {
     owner: Option<(u32, u32)>,
     below: Vec<u8>,
     strip: Vec<u8>,
+    threads: usize,
+    target: PathBuf,
     cancelled: Option<&'r AtomicBool>,
     is_full: AtomicBool,
     base: Arc<std::os::fd::OwnedFd>,
@@ -109,7 +121,97 @@ pub(crate) struct Shared<'r, 'a> {
     links: Links,
 }
 
-impl Shared<'_, '_> {
+impl<'o, 'a> Shared<'o, 'a> {
+    /// Opens the target. What is told how far it is comes back: it is the caller's alone.
+    fn new(
+        reader: &'o Reader<'a>,
+        kept: String,
+        options: Options<'o>,
+    ) -> Result<(Self, &'o mut Progress<'o>), Error> {
+        let unusable = |source: std::io::Error| Error::Files {
+            path: options.target.clone(),
+            source,
+        };
+        if options.makes_target {
+            std::fs::create_dir_all(&options.target).map_err(unusable)?;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base = fs::open(&options.target, flags, Mode::empty());
+        let base = base.map_err(|errno| unusable(errno.into()))?;
+        let shared = Self {
+            reader,
+            has_owners: options.has_owners,
+            existing: options.existing,
+            owner: options.owner,
+            below: options.below,
+            strip: options.strip,
+            threads: options.threads.max(1),
+            target: options.target,
+            cancelled: options.cancelled,
+            is_full: AtomicBool::new(false),
+            base: Arc::new(base),
+            kept,
+            done: Mutex::default(),
+            links: Links::default(),
+        };
+        Ok((shared, options.progress))
+    }
+
+    /// Has files written that `walked` hands out, and returns when all of them are.
+    fn write<'s>(
+        &'s self,
+        walked: impl FnOnce(&mut Hand<'_, 's, 'o, 'a>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        thread::scope(|scope| {
+            let (jobs, jobs_in) = sync_channel(QUEUE);
+            let jobs_in = Arc::new(Mutex::new(jobs_in));
+            for _ in 0..self.threads {
+                let jobs_in = jobs_in.clone();
+                thread::Builder::new()
+                    .stack_size(STACK_BYTES)
+                    .spawn_scoped(scope, move || work(self, &jobs_in))
+                    .map_err(|source| Error::Files {
+                        path: self.target.clone(),
+                        source,
+                    })?;
+            }
+            drop(jobs_in);
+            walked(&mut |job| jobs.send(job).map_err(|_| Error::WorkerGone))
+        })?;
+        self.check_wanted()
+    }
+
+    fn into_done(self) -> Restored {
+        let done = self.done.into_inner();
+        let mut done = done.unwrap_or_else(PoisonError::into_inner);
+        if done.replaced.count > 0 {
+            done.kept = Some(self.kept);
+        }
+        done
+    }
+
+    /// A name beside another one: the same whenever the same is restored, so that what a killed process left is found.
+    fn beside(&self, what: &str, name: &[u8]) -> Vec<u8> {
+        let mut hasher = blake3::Hasher::new();
+        for part in [what.as_bytes(), self.kept.as_bytes(), name] {
+            hasher.update(part).update(&[0]);
+        }
+        let hash = hex::encode(&hasher.finalize().as_bytes()[..16]);
+        format!(".cocoonbox-{hash}").into_bytes()
+    }
+
+    /// The folders and the name of a path in the target. No name: it is the target itself.
+    fn parts<'p>(&'p self, path: &'p [u8]) -> (Vec<&'p [u8]>, Option<&'p [u8]>) {
+        let own = path.strip_prefix(&self.strip[..]).unwrap_or(path);
+        let mut parts: Vec<&[u8]> = [&self.below[..], own]
+            .into_iter()
+            .flat_map(|path| path.split(|byte| *byte == b'/'))
+            .filter(|part| !part.is_empty())
+            .collect();
+        let last = parts.pop();
+        (parts, last)
+    }
+
     fn done(&self) -> std::sync::MutexGuard<'_, Restored> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,6 +227,10 @@ impl Shared<'_, '_> {
         }
     }
 
+    fn stays(&self, path: &[u8], why: impl Into<String>) {
+        self.done().stayed.push(path, why);
+    }
+
     fn problem(&self, path: &[u8], why: impl Into<String>) {
         self.done().problems.push(path, why);
     }
@@ -136,7 +242,12 @@ struct Job<'s, 'r, 'a> {
     entry: Entry,
     path: Vec<u8>,
     role: Role,
+    /// What an undo expects to stand there.
+    was: Option<Entry>,
 }
+
+/// Takes files to write.
+type Hand<'h, 's, 'r, 'a> = dyn FnMut(Job<'s, 'r, 'a>) -> Result<(), Error> + 'h;
 
 /// Restores from a snapshot. What fails for one file is in the answer's problems; what fails for all is an
 /// error.
@@ -145,60 +256,22 @@ pub fn restore<'o>(
     snapshot: &Snapshot,
     options: Options<'o>,
 ) -> Result<Restored, Error> {
-    let unusable = |source: std::io::Error| Error::Files {
-        path: options.target.clone(),
-        source,
-    };
-    if options.makes_target {
-        std::fs::create_dir_all(&options.target).map_err(unusable)?;
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let base =
-        fs::open(&options.target, flags, Mode::empty()).map_err(|errno| unusable(errno.into()))?;
     let selected = select(reader, snapshot, &options.paths)?;
-    let shared = Shared {
-        reader,
-        has_owners: options.has_owners,
-        existing: options.existing,
-        owner: options.owner,
-        below: options.below,
-        strip: options.strip,
-        cancelled: options.cancelled,
-        is_full: AtomicBool::new(false),
-        base: Arc::new(base),
-        kept: format!(".cocoonbox-kept-{}", snapshot.id),
-        done: Mutex::default(),
-        links: Links::default(),
-    };
-    let walked = thread::scope(|scope| {
-        let (jobs, jobs_in) = sync_channel(QUEUE);
-        let jobs_in = Arc::new(Mutex::new(jobs_in));
-        for _ in 0..options.threads.max(1) {
-            let (shared, jobs_in) = (&shared, jobs_in.clone());
-            thread::Builder::new()
-                .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, move || work(shared, &jobs_in))
-                .map_err(unusable)?;
-        }
-        drop(jobs_in);
+    let (shared, progress) = Shared::new(reader, kept_name(snapshot), options)?;
+    shared.write(|hand| {
         for (path, entry) in selected {
-            walk(&shared, &path, entry, options.progress, &mut |job| {
-                jobs.send(job).map_err(|_| Error::WorkerGone)
-            })?;
+            walk(&shared, &path, entry, progress, hand)?;
         }
-        Ok::<(), Error>(())
-    });
-    walked?;
-    shared.check_wanted()?;
-    let mut done = shared
-        .done
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    if done.replaced.count > 0 {
-        done.kept = Some(shared.kept);
-    }
-    (options.progress)(&done.tally);
+        Ok(())
+    })?;
+    let done = shared.into_done();
+    progress(&done.tally);
     Ok(done)
+}
+
+/// Where a restore of a snapshot keeps what stood in its way, relative to the target.
+fn kept_name(snapshot: &Snapshot) -> String {
+    format!(".cocoonbox-kept-{}", snapshot.id)
 }
 
 /// The entries to restore, none within another.
@@ -214,21 +287,25 @@ fn select(
             .map(|root| (root.path.clone(), root.entry.clone()))
             .collect());
     }
-    let mut paths = paths.to_vec();
+    let paths = outermost(paths.to_vec());
+    let found = paths.into_iter().map(|path| {
+        let entry = reader.lookup(snapshot, &path)?;
+        Ok((path, entry))
+    });
+    found.collect()
+}
+
+/// Paths in order, without those that are within another one.
+fn outermost(mut paths: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     paths.sort_unstable();
     paths.dedup();
-    let mut selected: Vec<(Vec<u8>, Entry)> = Vec::new();
-    for path in paths {
-        let is_within = selected.iter().any(|(above, _)| {
-            path.strip_prefix(&above[..])
-                .is_some_and(|rest| rest.first() == Some(&b'/') || above == b"/")
-        });
-        if !is_within {
-            let entry = reader.lookup(snapshot, &path)?;
-            selected.push((path, entry));
-        }
-    }
-    Ok(selected)
+    let all: HashSet<Vec<u8>> = paths.iter().cloned().collect();
+    paths.retain(|path| {
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        let mut above = slashes.map(|(at, _)| if at == 0 { &path[..1] } else { &path[..at] });
+        !above.any(|above| above != path && all.contains(above))
+    });
+    paths
 }
 
 /// Makes folders and symbolic links, and hands files out.
@@ -237,15 +314,9 @@ fn walk<'s, 'r, 'a>(
     path: &[u8],
     mut entry: Entry,
     progress: &mut dyn FnMut(&Tally),
-    hand: &mut dyn FnMut(Job<'s, 'r, 'a>) -> Result<(), Error>,
+    hand: &mut Hand<'_, 's, 'r, 'a>,
 ) -> Result<(), Error> {
-    let own = path.strip_prefix(&shared.strip[..]).unwrap_or(path);
-    let mut parts: Vec<&[u8]> = [&shared.below[..], own]
-        .into_iter()
-        .flat_map(|path| path.split(|byte| *byte == b'/'))
-        .filter(|part| !part.is_empty())
-        .collect();
-    let last = parts.pop();
+    let (parts, last) = shared.parts(path);
     let mut folder = Folder::base(shared);
     for part in parts {
         folder = match Folder::passage(shared, &folder, part) {
@@ -256,11 +327,11 @@ fn walk<'s, 'r, 'a>(
             }
         };
     }
-    let mut stack: Vec<(Cursor<'_, '_>, Arc<Folder<'s, 'r, 'a>>)> = Vec::new();
+    let mut stack = Vec::new();
     match last {
         Some(name) => {
             name.clone_into(&mut entry.name);
-            step(shared, &folder, entry, &mut stack, hand)?;
+            step(shared, &folder, entry, None, &mut stack, hand)?;
         }
         // The root itself.
         None => {
@@ -269,6 +340,19 @@ fn walk<'s, 'r, 'a>(
             }
         }
     }
+    fill(shared, stack, progress, hand)
+}
+
+/// Folders that are being filled, with what is still to come in each.
+type Filling<'s, 'r, 'a> = Vec<(Cursor<'r, 'a>, Arc<Folder<'s, 'r, 'a>>)>;
+
+/// Fills folders and those in them.
+fn fill<'s, 'r, 'a>(
+    shared: &'s Shared<'r, 'a>,
+    mut stack: Filling<'s, 'r, 'a>,
+    progress: &mut dyn FnMut(&Tally),
+    hand: &mut Hand<'_, 's, 'r, 'a>,
+) -> Result<(), Error> {
     let mut steps = 0u64;
     while let Some((cursor, folder)) = stack.last_mut() {
         steps += 1;
@@ -280,7 +364,7 @@ fn walk<'s, 'r, 'a>(
         match cursor.next_entry() {
             Ok(Some(entry)) => {
                 let folder = folder.clone();
-                step(shared, &folder, entry, &mut stack, hand)?;
+                step(shared, &folder, entry, None, &mut stack, hand)?;
             }
             Ok(None) => drop(stack.pop()),
             Err(error) if is_local(&error) => {
@@ -293,24 +377,26 @@ fn walk<'s, 'r, 'a>(
     Ok(())
 }
 
+/// Puts an entry into a folder; one that was expected to stand there need not be kept.
 fn step<'s, 'r, 'a>(
     shared: &'s Shared<'r, 'a>,
     folder: &Arc<Folder<'s, 'r, 'a>>,
     entry: Entry,
-    stack: &mut Vec<(Cursor<'r, 'a>, Arc<Folder<'s, 'r, 'a>>)>,
-    hand: &mut dyn FnMut(Job<'s, 'r, 'a>) -> Result<(), Error>,
+    was: Option<Entry>,
+    stack: &mut Filling<'s, 'r, 'a>,
+    hand: &mut Hand<'_, 's, 'r, 'a>,
 ) -> Result<(), Error> {
     let path = folder.below(&entry.name);
     match &entry.node {
         Node::Directory { tree, .. } => {
             let tree = *tree;
-            match Folder::make(shared, folder, &entry) {
+            match Folder::make(shared, folder, &entry, was.as_ref()) {
                 Ok(made) => stack.push((Cursor::new(shared.reader, tree), made)),
                 Err(error) => shared.problem(&path, error.to_string()),
             }
         }
         Node::Symlink { target } => {
-            if let Err(error) = file::symlink(shared, folder, &entry, target) {
+            if let Err(error) = file::symlink(shared, folder, &entry, target, was.as_ref()) {
                 shared.problem(&path, error.to_string());
             }
         }
@@ -321,6 +407,7 @@ fn step<'s, 'r, 'a>(
                 entry,
                 path,
                 role,
+                was,
             })?;
         }
     }
@@ -332,7 +419,7 @@ fn work<'s, 'r, 'a>(shared: &'s Shared<'r, 'a>, jobs: &Mutex<Receiver<Job<'s, 'r
     loop {
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
-        if let Err(error) = writer.write(&job.folder, &job.entry, &job.path, &job.role) {
+        if let Err(error) = writer.write(&job) {
             if let Problem::System {
                 errno: Errno::NOSPC | Errno::DQUOT,
                 ..

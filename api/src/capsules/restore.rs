@@ -43,6 +43,7 @@ pub(super) struct Job<'j> {
 }
 
 /// What came of it.
+#[derive(Default)]
 pub(super) struct Done {
     /// In the box; empty if each file is where it was.
     pub(super) target: String,
@@ -51,6 +52,9 @@ pub(super) struct Done {
     /// In the box.
     pub(super) kept: Vec<String>,
     pub(super) problems: u64,
+    /// Of an undo: files that are gone, and paths that stay since they were changed.
+    pub(super) removed: u64,
+    pub(super) stayed: u64,
 }
 
 impl Job<'_> {
@@ -84,9 +88,8 @@ impl Job<'_> {
         Ok(Done {
             target: format!("{HOME}/{RESTORED}/{name}"),
             tally: restored.tally,
-            replaced: 0,
-            kept: Vec::new(),
             problems: restored.problems.count,
+            ..Done::default()
         })
     }
 
@@ -119,41 +122,44 @@ impl Job<'_> {
         snapshot: &Snapshot,
         paths: &[Vec<u8>],
     ) -> Result<Done, PlaceError> {
-        let mut all = Done {
-            target: String::new(),
-            tally: Tally::default(),
-            replaced: 0,
-            kept: Vec::new(),
-            problems: 0,
-        };
-        for folder in self.folders {
-            let own = paths.iter().filter(|path| is_in(path, folder));
-            let own: Vec<_> = own.cloned().collect();
-            if own.is_empty() {
-                continue;
-            }
+        let mut all = Done::default();
+        for (folder, own) in self.own(paths) {
             let strip = folder.path.as_bytes();
             let done = self.restore(reader, snapshot, folder, "", strip, &own)?;
-            all.tally.files += done.tally.files;
-            all.tally.directories += done.tally.directories;
-            all.tally.symlinks += done.tally.symlinks;
-            all.tally.links += done.tally.links;
-            all.tally.bytes += done.tally.bytes;
-            all.replaced += done.replaced.count;
-            all.problems += done.problems.count;
-            let kept = done.kept.map(|kept| format!("{}/{kept}", folder.path));
-            all.kept.extend(kept);
-            let base = open_root(&folder.place)?;
-            fs::syncfs(&base).map_err(|errno| unusable(folder.path, errno.into()))?;
+            all.add(folder, done)?;
+        }
+        Ok(all)
+    }
+
+    /// The folders of the box that paths are in, with these.
+    fn own(&self, paths: &[Vec<u8>]) -> impl Iterator<Item = (&UserFolder, Vec<Vec<u8>>)> {
+        self.folders.iter().filter_map(|folder| {
+            let own = paths.iter().filter(|path| is_in(path, folder));
+            let own: Vec<_> = own.cloned().collect();
+            (!own.is_empty()).then_some((folder, own))
+        })
+    }
+
+    /// Takes back what a restore of another snapshot in place has done; ours was saved before it.
+    pub(super) fn undo(&self, restored_id: &str) -> Result<Done, PlaceError> {
+        let (capsule, before) = self.open()?;
+        let restored = snapshot(&capsule, restored_id)?;
+        let reader = Reader::new(&capsule)?;
+        let mut all = Done::default();
+        for (folder, own) in self.own(self.paths) {
+            let mut progress = self.progress();
+            let options = self.options(folder, "", folder.path.as_bytes(), &own, &mut progress);
+            let undone = restore::undo(&reader, &restored, &before, options)?;
+            all.add(folder, undone.restored)?;
+            all.removed += undone.removed;
+            all.stayed += undone.stayed.count;
         }
         Ok(all)
     }
 
     fn open(&self) -> Result<(cocoonbox_capsule::Capsule, Snapshot), PlaceError> {
         let capsule = self.place.open(self.user)?;
-        let missing = || Error::SnapshotNotFound(self.snapshot_id.to_owned());
-        let id = SnapshotId::parse(self.snapshot_id).ok_or_else(missing)?;
-        let snapshot = capsule.snapshot(id)?;
+        let snapshot = snapshot(&capsule, self.snapshot_id)?;
         Ok((capsule, snapshot))
     }
 
@@ -166,14 +172,31 @@ impl Job<'_> {
         strip: &[u8],
         paths: &[Vec<u8>],
     ) -> Result<Restored, Error> {
-        let mut progress = |tally: &Tally| {
-            self.step.send_replace(Step {
+        let mut progress = self.progress();
+        let options = self.options(folder, below, strip, paths, &mut progress);
+        restore::restore(reader, snapshot, options)
+    }
+
+    fn progress(&self) -> impl FnMut(&Tally) + use<> {
+        let step = self.step.clone();
+        move |tally: &Tally| {
+            step.send_replace(Step {
                 files: tally.files,
                 bytes: tally.bytes,
                 bytes_read: 0,
             });
-        };
-        let options = restore::Options {
+        }
+    }
+
+    fn options<'o>(
+        &'o self,
+        folder: &UserFolder,
+        below: &str,
+        strip: &[u8],
+        paths: &[Vec<u8>],
+        progress: &'o mut dyn FnMut(&Tally),
+    ) -> restore::Options<'o> {
+        restore::Options {
             target: folder.place.clone(),
             // A box that is deleted meanwhile does not get its folders back.
             makes_target: false,
@@ -185,10 +208,31 @@ impl Job<'_> {
             owner: Some(folder.owner),
             threads: thread::available_parallelism().map_or(1, |all| all.get().div_ceil(2)),
             cancelled: Some(self.cancelled),
-            progress: &mut progress,
-        };
-        restore::restore(reader, snapshot, options)
+            progress,
+        }
     }
+}
+
+impl Done {
+    /// Adds what was done in one folder of the box, once it is on the disk.
+    fn add(&mut self, folder: &UserFolder, done: Restored) -> Result<(), Error> {
+        self.tally.files += done.tally.files;
+        self.tally.directories += done.tally.directories;
+        self.tally.symlinks += done.tally.symlinks;
+        self.tally.links += done.tally.links;
+        self.tally.bytes += done.tally.bytes;
+        self.replaced += done.replaced.count;
+        self.problems += done.problems.count;
+        let kept = done.kept.map(|kept| format!("{}/{kept}", folder.path));
+        self.kept.extend(kept);
+        let base = open_root(&folder.place)?;
+        fs::syncfs(&base).map_err(|errno| unusable(folder.path, errno.into()))
+    }
+}
+
+fn snapshot(capsule: &cocoonbox_capsule::Capsule, id: &str) -> Result<Snapshot, Error> {
+    let missing = || Error::SnapshotNotFound(id.to_owned());
+    capsule.snapshot(SnapshotId::parse(id).ok_or_else(missing)?)
 }
 
 /// Whether a path is in a folder of the box.

@@ -10,7 +10,8 @@ use cocoonbox_proto::control::v1::{
     BrowseSnapshotRequest, BrowseSnapshotResponse, DiffPage, DiffRequest, FileBytes,
     GetStorageRequest, ListSnapshotsRequest, ListSnapshotsResponse, Moment, PinRequest,
     PruneProgress, PruneRequest, ReadFileRequest, RestorePathsRequest, RestoreProgress,
-    SaveProgress, SaveRequest, SetRetentionRequest, Snapshot, Storage, capsule_server,
+    SaveProgress, SaveRequest, SetRetentionRequest, Snapshot, Storage, UndoRestoreRequest,
+    capsule_server,
 };
 use futures::Stream;
 use tokio::sync::mpsc;
@@ -206,6 +207,27 @@ impl capsule_server::Capsule for Capsules {
         Ok(Response::new(Box::pin(watched.restore())))
     }
 
+    type UndoRestoreStream = Answers<RestoreProgress>;
+
+    async fn undo_restore(
+        &self,
+        request: Request<UndoRestoreRequest>,
+    ) -> Result<Response<Self::UndoRestoreStream>, Status> {
+        let caller = Caller::of(request.extensions());
+        let request = request.into_inner();
+        let own = self.own(&caller, &request.box_id).await?;
+        let asked = asked(&request.command_id, &*self.ids)?;
+        let id = format!("restore-{}", asked.command);
+        let digest = digest(&format!("undo {:?}", request.restore_id));
+        let command = Command::RequestUndo {
+            restore_id: id.clone(),
+            of: Some(request.restore_id).filter(|id| !id.is_empty()),
+        };
+        let asked = (asked.command, digest);
+        let watched = self.request(&own, &caller, asked, &command, id).await?;
+        Ok(Response::new(Box::pin(watched.restore())))
+    }
+
     async fn pin(&self, request: Request<PinRequest>) -> Result<Response<Snapshot>, Status> {
         let caller = Caller::of(request.extensions());
         let done = self.do_to_snapshot(&caller, request.into_inner(), Deed::Pin);
@@ -370,6 +392,13 @@ pub(super) fn rejected(rejection: Rejection) -> Status {
         Rejection::Pinned { .. } => status::status(Code::FailedPrecondition, "PINNED", message),
         Rejection::InUse { .. } => {
             status::status(Code::FailedPrecondition, "SNAPSHOT_IN_USE", message)
+        }
+        Rejection::NothingToUndo => {
+            status::status(Code::FailedPrecondition, "NOTHING_TO_UNDO", message)
+        }
+        Rejection::Undone { .. } => status::status(Code::FailedPrecondition, "UNDONE", message),
+        Rejection::PathsErased { .. } => {
+            status::status(Code::FailedPrecondition, "ERASED", message)
         }
         Rejection::BadPath(error) => status::bad_field("paths", error.to_string()),
         Rejection::Empty { field } => status::bad_field(field, "is empty"),

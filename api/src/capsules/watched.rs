@@ -196,6 +196,9 @@ impl State {
                     kept: done.kept,
                     problems: done.problems,
                     undo_snapshot_id: done.undo_snapshot_id,
+                    restore_id: done.restore_id,
+                    removed: done.removed,
+                    stayed: done.stayed,
                 };
                 Some((Shown::Restored(restored), true))
             }

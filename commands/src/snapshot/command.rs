@@ -27,6 +27,13 @@ pub enum Command {
         in_place: bool,
     },
 
+    /// Take a restore in place back.
+    RequestUndo {
+        restore_id: String,
+        /// The restore; absent = the last one that was not taken back.
+        of: Option<String>,
+    },
+
     /// Keep a snapshot whatever the rule says, or no longer.
     Pin {
         snapshot_id: String,
@@ -82,6 +89,12 @@ pub enum Rejection {
     Pinned { snapshot_id: String },
     #[error("snapshot `{snapshot_id}` is being restored")]
     InUse { snapshot_id: String },
+    #[error("there is no restore in place to undo")]
+    NothingToUndo,
+    #[error("restore `{restore_id}` was undone")]
+    Undone { restore_id: String },
+    #[error("the paths of restore `{restore_id}` were erased")]
+    PathsErased { restore_id: String },
     #[error(transparent)]
     BadPath(#[from] BadPath),
     /// A report that comes too late.

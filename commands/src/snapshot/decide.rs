@@ -63,18 +63,12 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
                 snapshot_id: snapshot_id.clone(),
                 paths: paths.clone(),
                 in_place: *in_place,
+                ..log::SnapshotRestoreRequested::default()
             });
-            // One that may say "unchanged": what matters is that the files of today are in some snapshot.
-            let save = in_place.then(|| {
-                SnapshotEvent::SaveRequested(log::SnapshotSaveRequested {
-                    save_id: restore_id.clone(),
-                    reason: reason::RESTORE.to_owned(),
-                    only_if_changed: true,
-                    tool_call_id: String::new(),
-                })
-            });
+            let save = in_place.then(|| save_before(restore_id));
             Ok(save.into_iter().chain([requested]).collect())
         }
+        Command::RequestUndo { restore_id, of } => request_undo(state, restore_id, of.as_deref()),
         Command::Begin { save_id, at } => {
             let save = next(state, save_id)?;
             let begun = log::SnapshotSaveBegun {
@@ -148,9 +142,7 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
         Command::Forget { snapshot_id } => {
             let found = state.kept.get(snapshot_id);
             let snapshot_id = snapshot_id.clone();
-            let is_used = |restore: &Restore| {
-                restore.snapshot_id == snapshot_id || restore.undo.as_ref() == Some(&snapshot_id)
-            };
+            let is_used = |restore: &Restore| restore.needs(&snapshot_id);
             match found {
                 None => Err(Rejection::NoSuchSnapshot { snapshot_id }),
                 Some(kept) if kept.is_pinned => Err(Rejection::Pinned { snapshot_id }),
@@ -176,6 +168,43 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
         }
         Command::PruneAll { reason } => Ok(prune_all(state, reason)),
     }
+}
+
+fn request_undo(state: &State, restore_id: &str, of: Option<&str>) -> Decision {
+    not_empty("restore_id", restore_id)?;
+    if owed(state, restore_id).is_ok() {
+        return Ok(Vec::new());
+    }
+    let is_undone = |id: &str| {
+        let is_owed = |one: &Restore| one.undoes.as_ref().is_some_and(|it| it.restore_id == id);
+        state.undone.iter().any(|undone| undone == id) || state.restores.iter().any(is_owed)
+    };
+    let mut given = state.given.iter().rev();
+    let found = match of {
+        Some(id) if is_undone(id) => {
+            let restore_id = id.to_owned();
+            return Err(Rejection::Undone { restore_id });
+        }
+        Some(id) => given.find(|one| one.restore_id == id),
+        None => given.find(|one| !is_undone(&one.restore_id)),
+    };
+    let found = found.ok_or(Rejection::NothingToUndo)?;
+    if found.paths.is_empty() {
+        let restore_id = found.restore_id.clone();
+        return Err(Rejection::PathsErased { restore_id });
+    }
+    kept(state, &found.before)?;
+    kept(state, &found.snapshot_id)?;
+    has_room(state)?;
+    let requested = SnapshotEvent::RestoreRequested(log::SnapshotRestoreRequested {
+        restore_id: restore_id.to_owned(),
+        snapshot_id: found.before.clone(),
+        paths: found.paths.clone(),
+        in_place: true,
+        undo_of: found.restore_id.clone(),
+        undone_snapshot_id: found.snapshot_id.clone(),
+    });
+    Ok(vec![save_before(restore_id), requested])
 }
 
 fn prune_all(state: &State, reason: &str) -> Vec<SnapshotEvent> {
@@ -231,6 +260,16 @@ fn not_empty(field: &'static str, value: &str) -> Result<(), Rejection> {
     } else {
         Ok(())
     }
+}
+
+/// One that may say "unchanged": what matters is that the files of today are in some snapshot.
+fn save_before(restore_id: &str) -> SnapshotEvent {
+    SnapshotEvent::SaveRequested(log::SnapshotSaveRequested {
+        save_id: restore_id.to_owned(),
+        reason: reason::RESTORE.to_owned(),
+        only_if_changed: true,
+        tool_call_id: String::new(),
+    })
 }
 
 fn failed(save_id: &str, reason: &str, detail: &str) -> SnapshotEvent {

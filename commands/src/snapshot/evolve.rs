@@ -1,9 +1,11 @@
 //! From events to what is known.
 
+use std::collections::VecDeque;
+
 use cocoonbox_events::{ChainHash, IllegalTransition, LogId, Parent, SnapshotEvent};
 use cocoonbox_proto::log::v1::SnapshotMoment;
 
-use super::{Kept, Restore, Save, State};
+use super::{Given, Kept, Restore, Save, State, UNDOABLE_MAX, Undoes};
 
 pub(super) fn evolve(mut state: State, event: &SnapshotEvent) -> Result<State, IllegalTransition> {
     let illegal = |what: &str| IllegalTransition {
@@ -61,13 +63,23 @@ pub(super) fn evolve(mut state: State, event: &SnapshotEvent) -> Result<State, I
             in_place: asked.in_place,
             undo: None,
             is_unsaved: false,
+            undoes: (!asked.undo_of.is_empty()).then(|| Undoes {
+                restore_id: asked.undo_of.clone(),
+                snapshot_id: asked.undone_snapshot_id.clone(),
+            }),
         }),
-        SnapshotEvent::Restored(restored) => state
-            .given_back(&restored.restore_id)
-            .ok_or_else(|| illegal("not owed"))?,
-        SnapshotEvent::RestoreFailed(failed) => state
-            .given_back(&failed.restore_id)
-            .ok_or_else(|| illegal("not owed"))?,
+        SnapshotEvent::Restored(restored) => {
+            let done = state.given_back(&restored.restore_id);
+            state.note(done.ok_or_else(|| illegal("not owed"))?);
+        }
+        SnapshotEvent::RestoreFailed(failed) => {
+            let ended = state.given_back(&failed.restore_id);
+            let ended = ended.ok_or_else(|| illegal("not owed"))?;
+            // What it has done before it failed can be taken back, too.
+            if ended.undoes.is_none() {
+                state.note(ended);
+            }
+        }
     }
     Ok(state)
 }
@@ -92,11 +104,37 @@ impl State {
         Some(())
     }
 
-    fn given_back(&mut self, restore_id: &str) -> Option<()> {
+    fn given_back(&mut self, restore_id: &str) -> Option<Restore> {
         let at = self.restores.iter().position(|one| one.id == restore_id)?;
-        self.restores.remove(at);
-        Some(())
+        Some(self.restores.remove(at))
     }
+
+    /// Keeps what is needed to take a restore back.
+    fn note(&mut self, done: Restore) {
+        match (done.undoes, done.undo) {
+            (Some(undoes), _) => {
+                self.given.retain(|one| one.restore_id != undoes.restore_id);
+                bounded(&mut self.undone, undoes.restore_id);
+            }
+            (None, Some(before)) if done.in_place => {
+                let given = Given {
+                    restore_id: done.id,
+                    snapshot_id: done.snapshot_id,
+                    before,
+                    paths: done.paths,
+                };
+                bounded(&mut self.given, given);
+            }
+            (None, _) => {}
+        }
+    }
+}
+
+fn bounded<T>(list: &mut VecDeque<T>, new: T) {
+    if list.len() >= UNDOABLE_MAX {
+        list.pop_front();
+    }
+    list.push_back(new);
 }
 
 fn position(moment: &SnapshotMoment) -> Option<Parent> {

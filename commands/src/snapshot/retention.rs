@@ -8,7 +8,7 @@
 //! last of each: so what one pruning drops no later one would have kept, and pruning often is the same as pruning
 //! once. The newest snapshot, pinned ones, and those that somebody waits for are always kept.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use super::State;
 
@@ -74,21 +74,15 @@ impl Rule {
 
 /// The snapshots that a rule does not keep, oldest first. `held` are kept besides: somebody waits for them.
 pub fn dropped(state: &State, rule: &Rule, now_ms: i64, held: &BTreeSet<String>) -> Vec<String> {
-    let restores = state.restores.iter();
-    let waited: HashSet<&str> = restores
-        .flat_map(|one| [Some(&one.snapshot_id), one.undo.as_ref()])
-        .flatten()
-        .map(String::as_str)
-        .chain(held.iter().map(String::as_str))
-        .collect();
+    let is_waited =
+        |id: &String| held.contains(id) || state.restores.iter().any(|restore| restore.needs(id));
     // By time, whatever clocks and ids say: a clock that was put back must not decide what the newest is.
     let mut all: Vec<_> = state.kept.iter().collect();
     all.sort_by_key(|(id, kept)| (kept.started_ms, *id));
     let newest = state.kept.keys().next_back();
     let mut dropped = Vec::new();
     for (at, (id, kept)) in all.iter().enumerate() {
-        let is_waited = waited.contains(id.as_str());
-        if kept.is_pinned || is_waited || Some(*id) == newest || at + 1 == all.len() {
+        if kept.is_pinned || is_waited(id) || Some(*id) == newest || at + 1 == all.len() {
             continue;
         }
         let is_last_of = |span_ms: i64| {

@@ -1,6 +1,6 @@
 //! What is known of a box's saves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use cocoonbox_events::{Aggregate, IllegalTransition, Parent, Payload, SnapshotEvent};
 
@@ -15,6 +15,10 @@ pub struct State {
     pub restores: Vec<Restore>,
     /// What can be restored, by id, which is by time.
     pub kept: BTreeMap<String, Kept>,
+    /// Restores in place that can be taken back, in the order in which they were done.
+    pub given: VecDeque<Given>,
+    /// Those of them that were taken back, as long.
+    pub undone: VecDeque<String>,
     /// Up to where of the box's log the last save, or look that found nothing changed, went.
     pub seen: Option<Parent>,
 }
@@ -42,6 +46,36 @@ pub struct Restore {
     pub undo: Option<String>,
     /// What is replaced could not be saved, so nothing may be replaced.
     pub is_unsaved: bool,
+    /// It takes another one back.
+    pub undoes: Option<Undoes>,
+}
+
+/// What is taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undoes {
+    pub restore_id: String,
+    /// The snapshot that it gave back.
+    pub snapshot_id: String,
+}
+
+/// A restore in place that was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    pub restore_id: String,
+    pub snapshot_id: String,
+    /// What was saved before it.
+    pub before: String,
+    /// Empty once they are erased.
+    pub paths: Vec<Vec<u8>>,
+}
+
+impl Restore {
+    /// Whether a snapshot must stay until it is done.
+    pub fn needs(&self, snapshot_id: &str) -> bool {
+        let undone = self.undoes.as_ref().map(|undoes| &undoes.snapshot_id);
+        let all = [Some(&self.snapshot_id), self.undo.as_ref(), undone];
+        all.into_iter().flatten().any(|id| id == snapshot_id)
+    }
 }
 
 /// A snapshot that can be restored.

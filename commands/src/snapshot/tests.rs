@@ -17,7 +17,11 @@ fn save(id: &str, reason: &'static str) -> Command {
         save_id: id.to_owned(),
         reason,
         only_if_changed: ![reason::ASKED, reason::TOOL].contains(&reason),
-        tool_call_id: if reason == reason::TOOL { format!("of {id}") } else { String::new() },
+        tool_call_id: if reason == reason::TOOL {
+            format!("of {id}")
+        } else {
+            String::new()
+        },
     }
 }
 
@@ -102,7 +106,10 @@ fn a_tool_call_has_a_save_of_its_own_that_names_it() {
     let SnapshotEvent::Committed(kept) = &events[0] else {
         panic!("{events:?}")
     };
-    assert_eq!((kept.reason.as_str(), kept.tool_call_id.as_str()), (reason::TOOL, "of t"));
+    assert_eq!(
+        (kept.reason.as_str(), kept.tool_call_id.as_str()),
+        (reason::TOOL, "of t")
+    );
     let nameless = Command::RequestSave {
         save_id: "x".into(),
         reason: reason::TOOL,
@@ -172,6 +179,81 @@ fn a_box_that_is_gone_keeps_and_owes_nothing() {
     let gone = after(state, &prune);
     assert!(!gone.owes() && gone.kept.is_empty());
     assert_eq!(gone.decide(&prune), Ok(vec![]));
+}
+
+#[test]
+fn a_restore_in_place_is_taken_back_once() {
+    let undo = |id: &str, of: Option<&str>| Command::RequestUndo {
+        restore_id: id.into(),
+        of: of.map(str::to_owned),
+    };
+    let restored = |id: &str| {
+        Command::Restored(log::SnapshotRestored {
+            restore_id: id.into(),
+            ..log::SnapshotRestored::default()
+        })
+    };
+    let done = |state: State, id: &str, asked: &Command, before: &str| {
+        told_on(
+            state,
+            &[asked.clone(), begin(id), commit(id, before), restored(id)],
+        )
+    };
+    let state = told(&[save("a", reason::ASKED), begin("a"), commit("a", "s1")]);
+    assert_eq!(
+        state.decide(&undo("u", None)),
+        Err(Rejection::NothingToUndo)
+    );
+    let state = done(state, "r1", &restore("r1", "s1", "/home/user/x"), "b1");
+    let state = done(state, "r2", &restore("r2", "s1", "/home/user/y"), "b2");
+    // The last one, and after it the one before.
+    let asked = state.decide(&undo("u2", None)).unwrap();
+    let SnapshotEvent::RestoreRequested(request) = &asked[1] else {
+        panic!("{asked:?}")
+    };
+    assert_eq!(
+        (
+            &request.snapshot_id[..],
+            &request.undone_snapshot_id[..],
+            &request.undo_of[..]
+        ),
+        ("b2", "s1", "r2")
+    );
+    assert_eq!(request.paths, [b"/home/user/y".to_vec()]);
+    let under_way = after(state.clone(), &undo("u2", None));
+    for needed in ["b2", "s1"] {
+        let forget = Command::Forget {
+            snapshot_id: needed.into(),
+        };
+        assert!(
+            matches!(under_way.decide(&forget), Err(Rejection::InUse { .. })),
+            "{needed}"
+        );
+    }
+    let twice = under_way.decide(&undo("u3", Some("r2")));
+    assert!(matches!(twice, Err(Rejection::Undone { .. })));
+    let state = done(state, "u2", &undo("u2", None), "b3");
+    let twice = state.decide(&undo("u3", Some("r2")));
+    assert!(matches!(twice, Err(Rejection::Undone { .. })));
+    let state = done(state, "u1", &undo("u1", None), "b4");
+    assert_eq!(
+        state.decide(&undo("u", None)),
+        Err(Rejection::NothingToUndo)
+    );
+    // One that failed on its way can be taken back; what was saved before it has to be there.
+    let failed = Command::RestoreFailed {
+        restore_id: "r3".into(),
+        reason: "DISK_FULL",
+        detail: String::new(),
+    };
+    let asked = restore("r3", "s1", "/home/user/z");
+    let state = told_on(state, &[asked, begin("r3"), commit("r3", "b5"), failed]);
+    assert_eq!(state.decide(&undo("u3", Some("r3"))).unwrap().len(), 2);
+    let forget = Command::Forget {
+        snapshot_id: "b5".into(),
+    };
+    let gone = after(state, &forget).decide(&undo("u3", None));
+    assert!(matches!(gone, Err(Rejection::NoSuchSnapshot { .. })));
 }
 
 #[test]

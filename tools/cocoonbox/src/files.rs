@@ -24,6 +24,9 @@ pub async fn files(ctx: &mut Context, command: Files) -> Result<Exit, Failure> {
             after,
             path,
         } => look::diff(ctx, &target, (&before, &after), path.as_deref()).await,
+        Files::Undo { target, restore } => {
+            restore::undo(ctx, &target, restore.unwrap_or_default()).await
+        }
         Files::Restore {
             target,
             at,

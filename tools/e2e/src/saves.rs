@@ -1,11 +1,12 @@
 //! Saves of a box's files, as its owner asks for them.
 
 use cocoonbox_proto::control::v1::{
-    ListSnapshotsRequest, Moment, RestorePathsRequest, SaveRequest, Snapshot,
+    ListSnapshotsRequest, Moment, RestorePathsRequest, RestoreProgress, SaveRequest, Snapshot,
+    UndoRestoreRequest,
     restore_progress::{Restored, Step as RestoreStep},
     save_progress::{Saved, Step},
 };
-use tonic::Status;
+use tonic::{Status, Streaming};
 
 use crate::{TheBox, User, until::soon};
 
@@ -62,12 +63,26 @@ impl TheBox {
             in_place,
             command_id: String::new(),
         };
-        let mut steps = self.user.capsule().restore_paths(request).await?.into_inner();
-        while let Some(message) = steps.message().await? {
-            if let Some(RestoreStep::Restored(done)) = message.step {
-                return Ok(done);
-            }
-        }
-        Err(Status::unavailable("cut off"))
+        let steps = self.user.capsule().restore_paths(request).await?;
+        restored(steps.into_inner()).await
     }
+
+    /// Takes a restore in place back, the last one if none is named.
+    pub async fn undo(&self, request: UndoRestoreRequest) -> Result<Restored, Status> {
+        let request = UndoRestoreRequest {
+            box_id: self.id.clone(),
+            ..request
+        };
+        let steps = self.user.capsule().undo_restore(request).await?;
+        restored(steps.into_inner()).await
+    }
+}
+
+async fn restored(mut steps: Streaming<RestoreProgress>) -> Result<Restored, Status> {
+    while let Some(message) = steps.message().await? {
+        if let Some(RestoreStep::Restored(done)) = message.step {
+            return Ok(done);
+        }
+    }
+    Err(Status::unavailable("cut off"))
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 use super::{
-    Problem, Shared,
+    Job, Problem, Shared,
     folder::Folder,
     links::{Placed, Role},
 };
@@ -29,22 +29,16 @@ impl<'s, 'r, 'a> Writer<'s, 'r, 'a> {
     }
 
     /// Restores a file under its name.
-    pub(super) fn write(
-        &mut self,
-        folder: &Folder<'_, '_, '_>,
-        entry: &Entry,
-        path: &[u8],
-        role: &Role,
-    ) -> Result<(), Problem> {
-        let Node::File(node) = &entry.node else {
+    pub(super) fn write(&mut self, job: &Job<'_, '_, '_>) -> Result<(), Problem> {
+        let Node::File(node) = &job.entry.node else {
             return Ok(());
         };
-        match role {
-            Role::Only => self.fill(folder, entry, path, node).map(drop),
+        match &job.role {
+            Role::Only => self.fill(job, node).map(drop),
             Role::First(pending) => {
-                let filled = self.fill(folder, entry, path, node);
+                let filled = self.fill(job, node);
                 pending.set(filled.as_ref().ok().map(|(device, inode)| Placed {
-                    path: path[1..].to_vec(),
+                    path: job.path[1..].to_vec(),
                     device: *device,
                     inode: *inode,
                 }));
@@ -53,28 +47,28 @@ impl<'s, 'r, 'a> Writer<'s, 'r, 'a> {
             Role::Later(pending) => {
                 let linked = pending
                     .wait()
-                    .is_some_and(|placed| self.link(folder, entry, &placed).is_ok());
+                    .is_some_and(|placed| self.link(job, &placed).is_ok());
                 if linked {
                     self.shared.done().tally.links += 1;
                     return Ok(());
                 }
                 // The bytes matter more than that they are shared.
-                self.shared
-                    .problem(path, "restored as a file of its own, not as a link");
-                self.fill(folder, entry, path, node).map(drop)
+                let why = "restored as a file of its own, not as a link";
+                self.shared.problem(&job.path, why);
+                self.fill(job, node).map(drop)
             }
         }
     }
 
-    fn fill(
-        &mut self,
-        folder: &Folder<'_, '_, '_>,
-        entry: &Entry,
-        path: &[u8],
-        node: &FileNode,
-    ) -> Result<(u64, u64), Problem> {
+    fn fill(&mut self, job: &Job<'_, '_, '_>, node: &FileNode) -> Result<(u64, u64), Problem> {
+        let Job {
+            folder,
+            entry,
+            path,
+            ..
+        } = job;
         let mut identity = (0, 0);
-        folder.place(&entry.name, |name| {
+        folder.place(&entry.name, job.was.as_ref(), |name| {
             let flags =
                 OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let file = fs::openat(folder.descriptor(), name, flags, Mode::RUSR | Mode::WUSR)
@@ -122,12 +116,8 @@ impl<'s, 'r, 'a> Writer<'s, 'r, 'a> {
         Ok(())
     }
 
-    fn link(
-        &self,
-        folder: &Folder<'_, '_, '_>,
-        entry: &Entry,
-        placed: &Placed,
-    ) -> Result<(), Problem> {
+    fn link(&self, job: &Job<'_, '_, '_>, placed: &Placed) -> Result<(), Problem> {
+        let Job { folder, entry, .. } = job;
         let first = fs::openat2(
             super::base(self.shared),
             &placed.path[..],
@@ -142,7 +132,7 @@ impl<'s, 'r, 'a> Writer<'s, 'r, 'a> {
         }
         // By way of the descriptor, so that it is this file whatever its name means by then.
         let through = format!("/proc/self/fd/{}", first.as_raw_fd());
-        folder.place(&entry.name, |name| {
+        folder.place(&entry.name, job.was.as_ref(), |name| {
             fs::linkat(
                 fs::CWD,
                 &through[..],
@@ -208,10 +198,11 @@ pub(super) fn symlink(
     folder: &Folder<'_, '_, '_>,
     entry: &Entry,
     target: &[u8],
+    was: Option<&Entry>,
 ) -> Result<(), Problem> {
     let meta = &entry.meta;
     let path = folder.below(&entry.name);
-    folder.place(&entry.name, |name| {
+    folder.place(&entry.name, was, |name| {
         let here = folder.descriptor();
         fs::symlinkat(target, here, name).map_err(|errno| match errno {
             Errno::EXIST => Problem::Exists,

@@ -12,7 +12,7 @@ use rustix::{
 
 use crate::entry::{Entry, Meta};
 
-use super::{Existing, Problem, Shared, file};
+use super::{Existing, Problem, Shared, file, gone::Gone};
 
 /// A folder of the target. Everything in it holds it, so it ends after all of them.
 pub(super) struct Folder<'s, 'r, 'a> {
@@ -63,10 +63,11 @@ impl<'s, 'r, 'a> Folder<'s, 'r, 'a> {
         shared: &'s Shared<'r, 'a>,
         above: &Arc<Self>,
         entry: &Entry,
+        was: Option<&Entry>,
     ) -> Result<Arc<Self>, Problem> {
         let entered = match enter(above.descriptor(), &entry.name, Mode::RWXU, None) {
             Err(Problem::Exists) => {
-                above.clear(&entry.name)?;
+                above.clear(&entry.name, was)?;
                 enter(above.descriptor(), &entry.name, Mode::RWXU, None)
             }
             entered => entered,
@@ -95,31 +96,34 @@ impl<'s, 'r, 'a> Folder<'s, 'r, 'a> {
         path
     }
 
-    /// Puts something under a name: `make` is given a name where nothing is.
+    /// Puts something under a name: `make` is given a name where nothing is. What `was` expected there is not kept.
     pub(super) fn place(
         &self,
         name: &[u8],
+        was: Option<&Entry>,
         mut make: impl FnMut(&[u8]) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         if self.is_fresh {
             return make(name);
         }
         // What is seen under the name is what was there, or all of what was saved.
-        let beside = format!(".cocoonbox-{}", random()?).into_bytes();
-        let placed = make(&beside).and_then(|()| self.name(&beside, name));
+        let beside = self.shared.beside("new", name);
+        // Left by one that was killed, which is gone on with.
+        fs::unlinkat(self.descriptor(), &beside[..], AtFlags::empty()).ok();
+        let placed = make(&beside).and_then(|()| self.name(&beside, name, was));
         if placed.is_err() {
             fs::unlinkat(self.descriptor(), &beside[..], AtFlags::empty()).ok();
         }
         placed
     }
 
-    fn name(&self, beside: &[u8], name: &[u8]) -> Result<(), Problem> {
+    fn name(&self, beside: &[u8], name: &[u8], was: Option<&Entry>) -> Result<(), Problem> {
         let rename = || {
             let here = self.descriptor();
             fs::renameat_with(here, beside, here, name, RenameFlags::NOREPLACE)
         };
         match rename() {
-            Err(Errno::EXIST) => self.clear(name)?,
+            Err(Errno::EXIST) => self.clear(name, was)?,
             renamed => return renamed.map_err(Problem::of("name")),
         }
         match rename() {
@@ -129,9 +133,14 @@ impl<'s, 'r, 'a> Folder<'s, 'r, 'a> {
     }
 
     /// Moves what has a name out of the way, if that is wanted.
-    fn clear(&self, name: &[u8]) -> Result<(), Problem> {
+    fn clear(&self, name: &[u8], was: Option<&Entry>) -> Result<(), Problem> {
         if self.shared.existing == Existing::Refuse {
             return Err(Problem::Exists);
+        }
+        if let Some(was) = was
+            && Gone::quietly(self.shared).take(self.descriptor(), name, was, &self.below(name))?
+        {
+            return Ok(());
         }
         let private = Mode::RWXU;
         let owner = self.shared.owner;

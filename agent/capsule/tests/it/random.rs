@@ -201,6 +201,43 @@ fn comes_back(before: &[Node], after: &[Node], has_cache: bool) -> Result<(), Te
     Ok(())
 }
 
+fn is_undone(before: &[Node], after: &[Node], gone: &[Node]) -> Result<(), TestCaseError> {
+    let mut scene = Scene::new();
+    scene.has_default_excludes = false;
+    let docs = scene.home().join("docs");
+    fs::create_dir(&docs).unwrap();
+    build(&docs, before);
+    let first = scene.save();
+    // Some of it goes, some changes, and there is more.
+    for node in gone {
+        let names: Vec<_> = fs::read_dir(&docs).unwrap().map(Result::unwrap).collect();
+        if names.is_empty() {
+            break;
+        }
+        let path = node.within.get(&names).path();
+        match fs::remove_file(&path) {
+            Ok(()) => {}
+            Err(_) => fs::remove_dir_all(&path).unwrap(),
+        }
+    }
+    build(&docs, after);
+    let second = scene.save();
+    let seen = see(&docs);
+    let restored = scene.restore_in_place(&first, &[&docs]);
+    prop_assert_eq!(&restored.problems.list, &[]);
+    let undone = scene.undo(&first, &second, &[&docs]);
+    prop_assert_eq!(&undone.restored.problems.list, &[]);
+    prop_assert_eq!(&undone.restored.replaced.list, &[]);
+    prop_assert_eq!(&undone.stayed.list, &[]);
+    prop_assert_eq!(&seen, &see(&docs));
+    let names: Vec<_> = fs::read_dir(scene.home())
+        .unwrap()
+        .map(|one| one.unwrap().file_name())
+        .collect();
+    prop_assert_eq!(names, ["docs"]);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
@@ -211,5 +248,14 @@ proptest! {
         has_cache: bool,
     ) {
         comes_back(&before, &after, has_cache)?;
+    }
+
+    #[test]
+    fn any_restore_in_place_is_undone(
+        before in prop::collection::vec(node(), 0..40),
+        after in prop::collection::vec(node(), 0..20),
+        gone in prop::collection::vec(node(), 0..6),
+    ) {
+        is_undone(&before, &after, &gone)?;
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use cocoonbox_capsule::{
     Capsule, Error, Folder, Reader, Snapshot, UserKey,
-    restore::{self, Existing, Restored},
+    restore::{self, Existing, Restored, Tally, Undone},
     save,
 };
 use tempfile::TempDir;
@@ -118,6 +118,58 @@ impl Scene {
             progress: &mut |_| {},
         };
         restore::restore(&reader, snapshot, options)
+    }
+}
+
+impl Scene {
+    /// Gives paths of the home back where they were.
+    pub(crate) fn restore_in_place(&self, snapshot: &Snapshot, paths: &[&Path]) -> Restored {
+        self.try_restore_in_place(snapshot, paths).unwrap()
+    }
+
+    pub(crate) fn try_restore_in_place(
+        &self,
+        snapshot: &Snapshot,
+        paths: &[&Path],
+    ) -> Result<Restored, Error> {
+        let reader = Reader::new(&self.capsule)?;
+        let mut progress = |_: &_| {};
+        restore::restore(&reader, snapshot, self.in_place(paths, &mut progress))
+    }
+
+    /// Goes on in a new capsule in a folder.
+    pub(crate) fn move_store(&mut self, folder: &Path) {
+        let store = Folder::open(folder).unwrap();
+        self.capsule = Capsule::init(Box::new(store), &key()).unwrap();
+    }
+
+    /// Takes that back.
+    pub(crate) fn undo(&self, restored: &Snapshot, before: &Snapshot, paths: &[&Path]) -> Undone {
+        let reader = Reader::new(&self.capsule).unwrap();
+        let mut progress = |_: &_| {};
+        let options = self.in_place(paths, &mut progress);
+        restore::undo(&reader, restored, before, options).unwrap()
+    }
+
+    fn in_place<'o>(
+        &self,
+        paths: &[&Path],
+        progress: &'o mut dyn FnMut(&Tally),
+    ) -> restore::Options<'o> {
+        let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+        restore::Options {
+            target: self.home(),
+            makes_target: false,
+            below: Vec::new(),
+            strip: bytes(&self.home()),
+            paths: paths.iter().map(|path| bytes(path)).collect(),
+            existing: Existing::Keep,
+            has_owners: rustix::process::geteuid().is_root(),
+            owner: None,
+            cancelled: None,
+            threads: 2,
+            progress,
+        }
     }
 }
 

@@ -155,10 +155,10 @@ impl Worker {
                 step: &step,
                 cancelled: &flag,
             };
-            if of.in_place {
-                job.in_place()
-            } else {
-                job.beside()
+            match &of.undoes {
+                Some(undoes) => job.undo(&undoes.snapshot_id),
+                None if of.in_place => job.in_place(),
+                None => job.beside(),
             }
         };
         let done = self.work(work, &cancelled, stop).await?;
@@ -226,5 +226,7 @@ fn told(restore: &Restore, done: Done) -> SnapshotRestored {
         kept: done.kept,
         problems: done.problems,
         undo_snapshot_id: restore.undo.clone().unwrap_or_default(),
+        removed: done.removed,
+        stayed: done.stayed,
     }
 }

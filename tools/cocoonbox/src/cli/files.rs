@@ -179,6 +179,19 @@ pub enum Files {
         #[arg(long, value_name = "PATH")]
         path: Option<PathBuf>,
     },
+    /// Take a restore in place back
+    ///
+    /// What it replaced comes back, and what it added goes. What was changed since is not lost: it stays, or is moved into
+    /// a folder that is named where something else comes back. All is saved first.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox files undo\n  cocoonbox files undo restore-7c0e… --box experiments"
+    )]
+    Undo {
+        #[command(flatten)]
+        target: BoxOption,
+        /// As `files restore` told it; without, the last one in place
+        restore: Option<String>,
+    },
     /// Give files back
     ///
     /// They appear below ~/Restored in the box, in a folder with the time of the save. With --in-place they take the

@@ -181,6 +181,13 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }
+        ("/cocoonbox.control.v1.Capsule", "UndoRestore") => {
+            let request = control::UndoRestoreRequest {
+                box_id,
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
         ("/cocoonbox.control.v1.History", "Search") => {
             let request = control::SearchRequest {
                 query: "secret".into(),

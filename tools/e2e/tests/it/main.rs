@@ -19,3 +19,4 @@ mod rewinds;
 mod screen;
 mod story;
 mod streams;
+mod undoing;
