@@ -43,6 +43,10 @@ pub enum Denied {
 #[derive(Clone, Copy, Debug)]
 pub struct HostConnection;
 
+/// Marks requests whose token came in a browser's cookie: what such a session is answered, scripts can read.
+#[derive(Clone, Copy, Debug)]
+pub struct BrowserSession;
+
 /// Puts the [`Caller`] into the request's extensions.
 pub async fn identify(
     State(accounts): State<Arc<Accounts>>,

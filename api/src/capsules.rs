@@ -18,6 +18,7 @@ mod checker;
 mod failure;
 mod guard;
 mod keeper;
+mod key;
 mod moment;
 mod place;
 mod progress;

@@ -133,6 +133,7 @@ impl Kind {
             | Self::CapsuleSweepPlanned
             | Self::CapsuleSwept
             | Self::CapsuleSweepFailed
+            | Self::CapsuleKeyExported
             | Self::ControlRenewed
             | Self::ControlExpired
             | Self::AgentClosed
@@ -204,7 +205,8 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
             | CapsuleEvent::SweepRequested(_)
             | CapsuleEvent::SweepPlanned(_)
             | CapsuleEvent::Swept(_)
-            | CapsuleEvent::SweepFailed(_),
+            | CapsuleEvent::SweepFailed(_)
+            | CapsuleEvent::KeyExported(_),
         )
         | Payload::Usage(_)
         | Payload::Budget(_)

@@ -210,6 +210,7 @@ registry! {
         94 "capsule.swept" v 1 => Swept(CapsuleSwept),
         95 "capsule.sweep_failed" v 1 => SweepFailed(CapsuleSweepFailed),
         96 "capsule.checked" v 1 => Checked(CapsuleChecked),
+        97 "capsule.key_exported" v 1 => KeyExported(CapsuleKeyExported),
     }
     /// Stream `agent/<id>` of a box log.
     Agent(AgentEvent) {

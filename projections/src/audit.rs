@@ -286,6 +286,7 @@ fn capsule(event: &CapsuleEvent) -> String {
             format!("{} bytes given back, {} left", e.bytes_deleted, e.bytes)
         }
         CapsuleEvent::SweepFailed(e) => told(&e.sweep_id, &e.reason),
+        CapsuleEvent::KeyExported(e) => format!("to the device of token {}", e.token_id),
         CapsuleEvent::Checked(e) => format!(
             "part {} of {}: {} packs, {} damaged",
             e.slice + 1,

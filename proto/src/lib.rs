@@ -20,6 +20,12 @@ pub mod control {
     }
 }
 
+impl std::fmt::Debug for control::v1::CapsuleKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CapsuleKey(***)")
+    }
+}
+
 /// What a client asks of one box.
 #[expect(clippy::pedantic, reason = "generated")]
 pub mod agent {

@@ -103,7 +103,7 @@ impl Place {
         }
     }
 
-    fn key(&self, user: &str) -> Result<UserKey, NoKey> {
+    pub(super) fn key(&self, user: &str) -> Result<UserKey, NoKey> {
         let key = purpose_key(&*self.keys, user, PURPOSE)?;
         Ok(UserKey::new(*key))
     }

@@ -7,11 +7,11 @@ use cocoonbox_events::{Clock, CommandId, Fold, Ids, LogId, Store, StreamName};
 use cocoonbox_machines::BoxId;
 use cocoonbox_projections::{SnapshotRow, Views};
 use cocoonbox_proto::control::v1::{
-    BrowseSnapshotRequest, BrowseSnapshotResponse, DiffPage, DiffRequest, FileBytes,
-    GetStorageRequest, ListSnapshotsRequest, ListSnapshotsResponse, Moment, PinRequest,
-    PruneProgress, PruneRequest, ReadFileRequest, RestorePathsRequest, RestoreProgress,
-    SaveProgress, SaveRequest, SetRetentionRequest, Snapshot, Storage, UndoRestoreRequest,
-    capsule_server,
+    BrowseSnapshotRequest, BrowseSnapshotResponse, CapsuleKey, DiffPage, DiffRequest,
+    ExportKeyRequest, FileBytes, GetStorageRequest, ListSnapshotsRequest, ListSnapshotsResponse,
+    Moment, PinRequest, PruneProgress, PruneRequest, ReadFileRequest, RestorePathsRequest,
+    RestoreProgress, SaveProgress, SaveRequest, SetRetentionRequest, Snapshot, Storage,
+    UndoRestoreRequest, capsule_server,
 };
 use futures::Stream;
 use tokio::sync::mpsc;
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     accounts::{AccountError, Accounts},
-    auth::Caller,
+    auth::{BrowserSession, Caller},
     edge::no_such_box,
     fresh, status, stream,
     users::{asked, page_size, page_token},
@@ -273,6 +273,16 @@ impl capsule_server::Capsule for Capsules {
         let caller = Caller::of(request.extensions());
         let told = self.prune_now(&caller, request.into_inner()).await?;
         Ok(Response::new(Box::pin(told)))
+    }
+
+    async fn export_key(
+        &self,
+        request: Request<ExportKeyRequest>,
+    ) -> Result<Response<CapsuleKey>, Status> {
+        let caller = Caller::of(request.extensions());
+        let is_browser = request.extensions().get::<BrowserSession>().is_some();
+        let key = self.key(&caller, is_browser, request.get_ref());
+        key.await.map(Response::new)
     }
 }
 

@@ -244,7 +244,11 @@ impl Capsules {
         Ok(rows.into_iter().map(|row| row.id).collect())
     }
 
-    async fn of_user(&self, user: &str, account: LogId) -> Result<Fold<capsule::State>, Status> {
+    pub(super) async fn of_user(
+        &self,
+        user: &str,
+        account: LogId,
+    ) -> Result<Fold<capsule::State>, Status> {
         let stream = sweeper::stream_of(user);
         let stream = stream.ok_or_else(|| status::bad_field("user", "no name of a stream"))?;
         let mut fold = Fold::new(account, stream);
@@ -295,7 +299,7 @@ fn rule(of: Retention) -> Rule {
     }
 }
 
-fn rejected(rejection: capsule::Rejection) -> Status {
+pub(super) fn rejected(rejection: capsule::Rejection) -> Status {
     let message = rejection.to_string();
     match rejection {
         capsule::Rejection::BadRule => status::bad_field("retention", message),

@@ -29,7 +29,7 @@ use super::{
     Console,
     frames::{Frames, framed},
 };
-use crate::edge::BOX_ID;
+use crate::{auth::BrowserSession, edge::BOX_ID};
 
 /// Of one message, either way: the largest that a stream of ours carries, with room.
 const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -83,6 +83,9 @@ pub(super) async fn open(
     }
     if let Some(token) = authorization {
         call = call.header(header::AUTHORIZATION, token);
+    }
+    if let Some(session) = parts.extensions.get::<BrowserSession>() {
+        call = call.extension(*session);
     }
     upgrade
         .max_message_size(MESSAGE_BYTES_MAX)

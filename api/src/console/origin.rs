@@ -8,7 +8,7 @@ use axum::{extract::Request, middleware::Next, response::Response};
 use http::{HeaderMap, HeaderValue, header};
 use tonic::Code;
 
-use crate::status;
+use crate::{auth::BrowserSession, status};
 
 /// Holds a device token.
 pub(super) const COOKIE: &str = "cocoonbox_session";
@@ -29,6 +29,7 @@ pub(super) async fn admit(mut request: Request, next: Next) -> Response {
         && !headers.contains_key(header::AUTHORIZATION)
     {
         headers.insert(header::AUTHORIZATION, token);
+        request.extensions_mut().insert(BrowserSession);
     }
     next.run(request).await
 }

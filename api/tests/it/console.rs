@@ -102,8 +102,18 @@ impl House {
 
     /// Opens `Boxes.Watch` in a `WebSocket`.
     async fn watch(&self, cookie: &str, origin: &str) -> Result<Socket, tungstenite::Error> {
-        let path = "console/call/cocoonbox.control.v1.Boxes/Watch";
-        let url = format!("ws://{}/{path}", self.at());
+        let method = "cocoonbox.control.v1.Boxes/Watch";
+        self.call(method, cookie, origin).await
+    }
+
+    /// Calls a method with an empty message in a `WebSocket`.
+    async fn call(
+        &self,
+        method: &str,
+        cookie: &str,
+        origin: &str,
+    ) -> Result<Socket, tungstenite::Error> {
+        let url = format!("ws://{}/console/call/{method}", self.at());
         let mut request = url.into_client_request().unwrap();
         let headers = request.headers_mut();
         headers.insert("origin", origin.parse().unwrap());
@@ -176,6 +186,26 @@ async fn the_cookie_counts_for_the_page_itself_only() {
         panic!("not refused");
     };
     assert_eq!(refused.status(), 403);
+    house.server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_is_not_given_the_key_of_what_is_saved() {
+    let mut house = House::new().await;
+    let cookie = house.cookie().await;
+    let method = "cocoonbox.control.v1.Capsule/ExportKey";
+    let mut socket = house.call(method, &cookie, &house.origin()).await.unwrap();
+    let refused = next(&mut socket).await;
+    let refused: serde_json::Value = serde_json::from_str(refused.to_text().unwrap()).unwrap();
+    assert_eq!(refused["code"], 7, "{refused}");
+    let call = Client::new()
+        .post(format!("{}/{method}", house.origin()))
+        .header(header::ORIGIN, house.origin())
+        .header(header::COOKIE, &cookie)
+        .header(header::CONTENT_TYPE, "application/grpc-web+proto")
+        .body(vec![0; 5]);
+    let refused = call.send().await.unwrap();
+    assert_eq!(refused.headers()["grpc-status"], "7");
     house.server.stop().await;
 }
 

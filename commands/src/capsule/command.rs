@@ -15,6 +15,9 @@ pub enum Command {
         reason: &'static str,
     },
 
+    /// Note that a device was given the key. Each time: who has it is what people want to know.
+    ExportKey { token_id: String },
+
     /// Report: this is about to be done.
     Plan(log::CapsuleSweepPlanned),
     /// Report: it is done.

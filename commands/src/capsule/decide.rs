@@ -30,6 +30,15 @@ pub(super) fn decide(state: &State, command: &Command) -> Decision {
             };
             Ok(vec![CapsuleEvent::SweepRequested(requested)])
         }
+        Command::ExportKey { token_id } if token_id.is_empty() => {
+            Err(Rejection::Empty { field: "token_id" })
+        }
+        Command::ExportKey { token_id } => {
+            let exported = log::CapsuleKeyExported {
+                token_id: token_id.clone(),
+            };
+            Ok(vec![CapsuleEvent::KeyExported(exported)])
+        }
         Command::Plan(planned) => {
             owed(state, &planned.sweep_id)?;
             Ok(vec![CapsuleEvent::SweepPlanned(planned.clone())])

@@ -46,6 +46,8 @@ pub(super) fn evolve(mut state: State, event: &CapsuleEvent) -> Result<State, Il
             owed.ok_or_else(|| illegal("not owed"))?;
             state.swept_ms = failed.ended_ms;
         }
+        // Nothing is decided by it.
+        CapsuleEvent::KeyExported(_) => {}
         CapsuleEvent::Checked(checked) => {
             let at = usize::try_from(checked.slice).unwrap_or(usize::MAX);
             let of = usize::try_from(checked.of).unwrap_or(usize::MAX);

@@ -114,3 +114,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn each_device_that_is_given_the_key_is_noted() {
+    let export = |token_id: &str| Command::ExportKey {
+        token_id: token_id.into(),
+    };
+    let state = State::default();
+    for _ in 0..2 {
+        assert_eq!(state.decide(&export("t1")).unwrap().len(), 1);
+    }
+    let field = "token_id";
+    assert_eq!(state.decide(&export("")), Err(Rejection::Empty { field }));
+}

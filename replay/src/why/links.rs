@@ -221,7 +221,9 @@ impl Reader {
             CapsuleEvent::SweepPlanned(e) => (false, e.sweep_id),
             CapsuleEvent::Swept(e) => (false, e.sweep_id),
             CapsuleEvent::SweepFailed(e) => (false, e.sweep_id),
-            CapsuleEvent::RuleSet(_) | CapsuleEvent::Checked(_) => return,
+            CapsuleEvent::RuleSet(_) | CapsuleEvent::Checked(_) | CapsuleEvent::KeyExported(_) => {
+                return;
+            }
         };
         let name = self.name(log, "operation", &id);
         if asked {

@@ -1,6 +1,7 @@
-//! A capsule from the shell: needs a store and a key, and no api.
+//! A capsule from the shell: needs a store and a key, and no api, which is only asked for the key.
 
 mod checks;
+mod key;
 mod place;
 mod reading;
 mod saving;
@@ -10,8 +11,9 @@ pub(crate) use reading::size;
 use crate::{cli::capsule::Capsule, context::Context, exit::Exit, failure::Failure};
 
 /// Runs a command. It blocks: there is nothing else to do meanwhile.
-pub fn capsule(ctx: &mut Context, command: Capsule) -> Result<Exit, Failure> {
+pub async fn capsule(ctx: &mut Context, command: Capsule) -> Result<Exit, Failure> {
     match command {
+        Capsule::ExportKey { file } => key::export(ctx, &file).await,
         Capsule::Init { place } => place::init(ctx, &place),
         Capsule::Save {
             place,

@@ -83,7 +83,7 @@ async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Usage(args) => money::usage(ctx, args).await,
         Command::Budget(command) => money::budget(ctx, command).await,
         Command::Replay(command) => replay::replay(ctx, command).await,
-        Command::Capsule(command) => capsule::capsule(ctx, command),
+        Command::Capsule(command) => capsule::capsule(ctx, command).await,
         Command::Checkpoints(args) => checkpoints::checkpoints(ctx, args).await,
         Command::Keys(command) => checkpoints::keys(ctx, command).await,
         Command::Log(command) => log::log(ctx, command).await,

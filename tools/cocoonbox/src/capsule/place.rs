@@ -86,18 +86,51 @@ fn read_key(path: &Path) -> Result<UserKey, Failure> {
 }
 
 fn make_key(path: &Path) -> Result<UserKey, Failure> {
-    let local = |error| Failure::local(format!("writing the key `{}`", path.display()), &error);
     let key = UserKey::random().map_err(failure)?;
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(local)?;
-    let text = Zeroizing::new(format!("{}\n", key.to_text()));
-    file.write_all(text.as_bytes()).map_err(local)?;
-    file.sync_all().map_err(local)?;
+    let file = KeyFile::make(path)?;
+    file.write(&Zeroizing::new(key.to_text()))?;
     Ok(key)
+}
+
+/// A file for a key, which is not there before; gone again if nothing is written.
+pub(super) struct KeyFile<'p> {
+    path: &'p Path,
+    file: File,
+    is_written: bool,
+}
+
+impl<'p> KeyFile<'p> {
+    pub(super) fn make(path: &'p Path) -> Result<Self, Failure> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(path);
+        let file = file.map_err(|error| local(path, &error))?;
+        Ok(Self {
+            path,
+            file,
+            is_written: false,
+        })
+    }
+
+    pub(super) fn write(mut self, key: &str) -> Result<(), Failure> {
+        let written = self.file.write_all(key.as_bytes());
+        let written = written.and_then(|()| self.file.write_all(b"\n"));
+        let written = written.and_then(|()| self.file.sync_all());
+        written.map_err(|error| local(self.path, &error))?;
+        self.is_written = true;
+        Ok(())
+    }
+}
+
+impl Drop for KeyFile<'_> {
+    fn drop(&mut self) {
+        if !self.is_written {
+            std::fs::remove_file(self.path).ok();
+        }
+    }
+}
+
+fn local(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::local(format!("writing the key `{}`", path.display()), error)
 }
 
 /// What a library's error means to whoever called the program.

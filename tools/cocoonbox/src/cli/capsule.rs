@@ -18,6 +18,19 @@ pub struct Where {
 
 #[derive(Clone, Debug, Subcommand)]
 pub enum Capsule {
+    /// Get the key of what is saved of your boxes, to leave with your data
+    ///
+    /// With it and a copy of your folder of the installation's capsules the other commands of this group read all that is
+    /// saved, and all that will be, without the installation. Whoever has both can: keep the file as you keep a
+    /// password. It is written into your account's log that this device has it. Everything else of this group needs no api.
+    #[command(
+        after_long_help = "Examples:\n  cocoonbox capsule export-key ~/.capsule-key\n  cocoonbox capsule restore --store /backup/capsule --key-file ~/.capsule-key --target /tmp/all"
+    )]
+    ExportKey {
+        /// Made, readable by nobody else; must not be there
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
     /// Make a capsule in an empty store
     ///
     /// Makes the key file too, if there is none. Whoever has the key and the store can read everything;

@@ -12,6 +12,7 @@ mod guarded;
 mod idle;
 mod isolation;
 mod keeping;
+mod leaving;
 mod limits;
 mod models;
 mod moments;
