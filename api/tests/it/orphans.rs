@@ -147,6 +147,7 @@ async fn started(store: Arc<dyn Store>, boxes: &[&str]) -> Vec<String> {
         idle_after: None,
         models: None,
         capsules: Place::new(None, folder.path().join("cache"), keys),
+        saves_first: false,
     };
     let stop = CancellationToken::new();
     // Orphans come first, before it asks whether it is to stop.

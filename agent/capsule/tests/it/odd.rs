@@ -71,6 +71,34 @@ fn a_large_file_has_lists_of_lists() {
     assert_eq!((third.counts.files_read, third.roots), (0, second.roots));
 }
 
+/// So many names in one folder; a million is the bench's.
+const MANY: usize = 100_000;
+
+#[test]
+fn a_hundred_thousand_files_in_a_folder_are_listed_and_given_back() {
+    let scene = Scene::new();
+    let many = scene.home().join("many");
+    fs::create_dir(&many).unwrap();
+    for n in 0..MANY {
+        File::create(many.join(format!("item-{n:06}"))).unwrap();
+    }
+    let snapshot = scene.save();
+    assert_eq!(
+        (snapshot.counts.files, &snapshot.skipped.list[..]),
+        (MANY as u64, &[][..])
+    );
+    // One name more costs a part of the folder, not all of it.
+    fs::write(many.join("item-050000x"), "more").unwrap();
+    let second = scene.save_later();
+    assert_eq!(second.counts.files, MANY as u64 + 1);
+    assert!(second.counts.bytes_added < 200 << 10, "{:?}", second.counts);
+    let out = scene.out("out");
+    assert_eq!(scene.restore(&second, &out).problems.list, []);
+    let restored = scene.restored(&out).join("many");
+    assert_eq!(fs::read_dir(&restored).unwrap().count(), MANY + 1);
+    assert_eq!(fs::read(restored.join("item-050000x")).unwrap(), b"more");
+}
+
 const DEEP: usize = 4000;
 const NAME: &str = "a-folder-in-a-folder-in-a-folder";
 
