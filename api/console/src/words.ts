@@ -178,6 +178,7 @@ export const w = {
     none: "This box has no desktop. Make one with the image “light” or “desktop”.",
     asleep: "The box sleeps, and its screen with it.",
     starting: "The desktop starts…",
+    last: (time: string) => `As it was at ${time}`,
     connecting: "Connecting…",
     lost: "The screen was lost; connecting again.",
     look: "You look on.",

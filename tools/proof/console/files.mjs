@@ -274,6 +274,13 @@ open('picture', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pa
 
 /** Of a box that sleeps. */
 export async function asleep() {
+  await check("the last picture of a box that sleeps is shown", async () => {
+    await tab("Screen");
+    await says("As it was at");
+    await until(() => document.querySelector(".last-picture img")?.naturalWidth === 1280);
+    await accessible("screen-asleep");
+    await picture("screen-asleep");
+  });
   await check("files of a box that sleeps are looked into", async () => {
     await tab("Files");
     await says("The box sleeps. These are its files");

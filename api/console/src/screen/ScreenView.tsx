@@ -1,9 +1,10 @@
 import RFB from "@novnc/novnc";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { wake } from "../boxes/store";
+import { Picture } from "../conversation/Picture";
 import { LEAVE, leaves } from "../parts/leaving";
 import { useAction } from "../parts/action";
-import { clock } from "../parts/time";
+import { clock, moment } from "../parts/time";
 import type { ControlState } from "../protocol/cocoonbox/agent/v1/control_pb";
 import { type Box, Desktop_State as DesktopState, State } from "../protocol/cocoonbox/control/v1/boxes_pb";
 import { control, inBox } from "../wire/clients";
@@ -22,13 +23,33 @@ export default function ScreenView({ box }: { box: Box }) {
         <p>{w.screen.asleep}</p>
         <button type="button" class="primary" disabled={turn.busy} onClick={() => turn.run()}>{w.boxes.wake}</button>
         {turn.error && <p class="error" role="alert">{turn.error}</p>}
+        <LastPicture box={box} />
       </div>
     );
   }
   const state = box.desktop?.state ?? DesktopState.NONE;
   if (state === DesktopState.NONE) return <p class="empty">{w.screen.none}</p>;
-  if (state === DesktopState.STARTING) return <p class="empty" role="status">{w.screen.starting}</p>;
+  if (state === DesktopState.STARTING) {
+    return (
+      <div class="empty">
+        <p role="status">{w.screen.starting}</p>
+        <LastPicture box={box} />
+      </div>
+    );
+  }
   return <Screen box={box} />;
+}
+
+/** What the screen showed when the box went to sleep, until there is a live one. */
+function LastPicture({ box }: { box: Box }) {
+  const last = box.desktop?.lastPicture;
+  if (!last?.image) return null;
+  return (
+    <figure class="last-picture">
+      <Picture image={last.image} boxId={box.id} />
+      <figcaption class="faint">{w.screen.last(moment(Number(last.takenAtMs)))}</figcaption>
+    </figure>
+  );
 }
 
 function Screen({ box }: { box: Box }) {
