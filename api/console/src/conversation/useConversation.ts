@@ -18,8 +18,10 @@ export interface Live {
   settled: boolean;
 }
 
-/** Without an event for so long, the past is told. */
+/** Without an event for so long behind the newest that was known at first, the past is told. */
 const SETTLED_MS = 100;
+/** For an event that was known at first and does not come: its history was rewound meanwhile. */
+const SETTLED_MAX_MS = 5_000;
 /** An agent that speaks is never quiet. */
 const CALM_MAX_MS = 1_000;
 /** Items that are enough to begin with. */
@@ -57,23 +59,29 @@ export function useConversation(boxId: string, agentId: string): Live {
     const calmed = new Promise<void>((resolve) => {
       calm = resolve;
     });
-    const heard = () => {
-      if (live.current.settled) return;
-      clearTimeout(quiet);
-      quiet = window.setTimeout(() => {
-        live.current.settled = true;
-        calm();
-        redraw();
-      }, SETTLED_MS);
+    const settle = () => {
+      live.current.settled = true;
+      calm();
+      redraw();
     };
-    heard();
+    // On a slow line the quiet before the first event says nothing.
+    let awaited = "";
+    const heard = (key: string) => {
+      if (live.current.settled) return;
+      if (awaited && key && isAsFar(key, awaited)) awaited = "";
+      if (awaited) return;
+      clearTimeout(quiet);
+      quiet = window.setTimeout(settle, SETTLED_MS);
+    };
     const run = async () => {
-      const from = await nearEnd(boxId, agentId);
+      const { from, newest } = await nearEnd(boxId, agentId);
       if (stop.signal.aborted) return;
+      awaited = newest;
+      quiet = window.setTimeout(settle, newest ? SETTLED_MAX_MS : SETTLED_MS);
       if (!from) {
         live.current.whole = true;
-        const moved = () => {
-          heard();
+        const moved = (key: string) => {
+          heard(key);
           redraw();
         };
         listen(boxId, agentId, live.current, "", moved, () => true, stop.signal);
@@ -84,7 +92,7 @@ export function useConversation(boxId: string, agentId: string): Live {
       let endAt = from;
       listen(boxId, agentId, live.current, from, (key) => {
         endAt = key || endAt;
-        heard();
+        heard(key);
         redraw();
       }, () => true, end.signal);
       // What is looked at comes first: the whole is long, and would come between.
@@ -97,7 +105,7 @@ export function useConversation(boxId: string, agentId: string): Live {
         end.abort();
         whole.settled = live.current.settled;
         live.current = whole;
-        heard();
+        heard(key);
         redraw();
       };
       listen(boxId, agentId, whole, "", caughtUp, () => live.current === whole, stop.signal);
@@ -111,18 +119,20 @@ export function useConversation(boxId: string, agentId: string): Live {
   return live.current;
 }
 
-/** Where to begin so that some of the last items come; empty if that is the beginning. */
-async function nearEnd(boxId: string, agentId: string): Promise<string> {
+/** Where to begin so that some of the last items come, empty if that is the beginning; and the newest item that there is. */
+async function nearEnd(boxId: string, agentId: string): Promise<{ from: string; newest: string }> {
   try {
     const page = await agents.transcript({ agentId, newestFirst: true, pageSize: END }, inBox(boxId));
-    if (!page.nextPageToken) return "";
+    const newest = page.items[0]?.offsetKey ?? "";
+    if (!page.nextPageToken) return { from: "", newest };
     // In a long turn it is behind a reply: what of its calls had begun before comes with the whole.
     const enough = page.items.slice(ENOUGH);
     const behind = (kind: Kind) => enough.findLast((item) => item.kind === kind)?.offsetKey;
-    return behind(Kind.TURN_ENDED) ?? behind(Kind.REPLY) ?? behind(Kind.TOOL_RESULT) ?? "";
+    const from = behind(Kind.TURN_ENDED) ?? behind(Kind.REPLY) ?? behind(Kind.TOOL_RESULT) ?? "";
+    return { from, newest };
   } catch {
     // What is wrong is said by who follows the events.
-    return "";
+    return { from: "", newest: "" };
   }
 }
 
