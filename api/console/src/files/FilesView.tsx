@@ -84,7 +84,6 @@ export default function FilesView({ box }: { box: Box }) {
         {mark && (
           <MarkCard
             boxId={box.id}
-            runs={runs}
             mark={mark}
             near={near(happened, markAt)}
             save={at}
@@ -126,7 +125,6 @@ export default function FilesView({ box }: { box: Box }) {
             <Folder
               key={looked?.id ?? TODAY}
               boxId={box.id}
-              runs={runs}
               source={source}
               save={looked}
               path={path}

@@ -18,7 +18,6 @@ import { dropped, Uploads, useUploads } from "./Uploads";
 
 interface Props {
   boxId: string;
-  runs: boolean;
   source: Source;
   /** Of which the files are; nothing: today's, which can be changed. */
   save: Snapshot | undefined;
@@ -33,7 +32,7 @@ interface Props {
 
 const ROWS = 300;
 
-export function Folder({ boxId, runs, source, save, path, open, compare, forkAt, today }: Props) {
+export function Folder({ boxId, source, save, path, open, compare, forkAt, today }: Props) {
   const [listing, setListing] = useState<Listing | undefined>();
   const [error, setError] = useState("");
   const [again, setAgain] = useState(0);
@@ -97,7 +96,7 @@ export function Folder({ boxId, runs, source, save, path, open, compare, forkAt,
       <div class="folder-head">
         <Crumbs path={path} open={open} />
         {isToday && inside && <TodayBar boxId={boxId} path={path} chosen={chosen} upload={upload} changed={reload} />}
-        {save && <RestoreBar boxId={boxId} runs={runs} save={save} paths={paths.length > 0 ? paths : inside ? [path] : entries.map((entry) => join(path, entry.name))} picked={paths.length} isTop={!inside} compare={compare} forkAt={forkAt} today={today} />}
+        {save && <RestoreBar boxId={boxId} save={save} paths={paths.length > 0 ? paths : inside ? [path] : entries.map((entry) => join(path, entry.name))} picked={paths.length} isTop={!inside} compare={compare} forkAt={forkAt} today={today} />}
       </div>
       <Uploads uploads={uploads} />
       {over && <p class="drop-hint">{w.files.dropHere(shown(path))}</p>}

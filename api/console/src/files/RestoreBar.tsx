@@ -6,11 +6,10 @@ import { type Bytes, bytes } from "../parts/bytes";
 import type { RestoreProgress_Restored as Restored, Snapshot } from "../protocol/cocoonbox/control/v1/capsule_pb";
 import { w } from "../words";
 import { ForkForm } from "./ForkForm";
-import { restore, undo, type Undone } from "./restore";
+import { restore, undo } from "./restore";
 
 interface Props {
   boxId: string;
-  runs: boolean;
   save: Snapshot;
   paths: Bytes[];
   /** How many of them a person picked; without any it is the folder, or all that was saved. */
@@ -22,34 +21,26 @@ interface Props {
   today: (folder: Bytes) => void;
 }
 
-interface Done {
-  restored: Restored;
-  /** What was given back in place, so that it can be undone. */
-  undo: { paths: Bytes[]; snapshotId: string } | undefined;
-}
-
-export function RestoreBar({ boxId, runs, save, paths, picked, isTop, compare, forkAt, today }: Props) {
+export function RestoreBar({ boxId, save, paths, picked, isTop, compare, forkAt, today }: Props) {
   const [sure, setSure] = useState(false);
   const [said, say] = useState("");
-  const [done, setDone] = useState<Done | undefined>();
+  const [done, setDone] = useState<Restored | undefined>();
   const give = useAction(async (inPlace: boolean, of: { paths: Bytes[]; snapshotId: string }) => {
     setSure(false);
     setDone(undefined);
     setUndone(undefined);
     say(w.files.asked);
     try {
-      const restored = await restore(boxId, of.snapshotId, of.paths, inPlace, say);
-      const undo = restored.undoSnapshotId ? { paths: of.paths, snapshotId: restored.undoSnapshotId } : undefined;
-      setDone({ restored, undo });
+      setDone(await restore(boxId, of.snapshotId, of.paths, inPlace, say));
     } finally {
       say("");
     }
   });
-  const [undone, setUndone] = useState<Undone | undefined>();
-  const takeBack = useAction(async (of: { paths: Bytes[]; snapshotId: string }) => {
+  const [undone, setUndone] = useState<Restored | undefined>();
+  const takeBack = useAction(async (restoreId: string) => {
     say(w.files.asked);
     try {
-      setUndone(await undo(boxId, of, runs, say));
+      setUndone(await undo(boxId, restoreId, say));
       setDone(undefined);
     } finally {
       say("");
@@ -76,36 +67,47 @@ export function RestoreBar({ boxId, runs, save, paths, picked, isTop, compare, f
       )}
       {said && <p class="note" role="status">{said}</p>}
       {(give.error || takeBack.error) && <p class="error" role="alert">{give.error || takeBack.error}</p>}
-      {done && <Outcome done={done} busy={busy} undo={takeBack.run} today={today} />}
+      {done && <Outcome restored={done} busy={busy} undo={takeBack.run} today={today} />}
       {undone && (
         <div class="row outcome" role="status">
-          {undone.count > 0 && <p>{w.files.undone(undone.count)}</p>}
-          {undone.aside > 0 && <p>{w.files.aside(undone.aside, undone.folder)}</p>}
-          {undone.aside > 0 && <button type="button" class="small" onClick={() => today(bytes(undone.folder))}>{w.files.showThere}</button>}
+          <p>{w.files.undone(Number(undone.removed), Number(undone.stayed))}</p>
+          {undone.problems > 0n && <p class="error">{w.files.problems(Number(undone.problems))}</p>}
+          <Kept folders={undone.kept} today={today} />
         </div>
       )}
     </>
   );
 }
 
+/** What stood in the way is kept, and shown. */
+function Kept({ folders, today }: { folders: string[]; today: (folder: Bytes) => void }) {
+  return (
+    <>
+      {folders.map((kept) => (
+        <button key={kept} type="button" class="small" onClick={() => today(bytes(kept))}>{w.files.showKept}</button>
+      ))}
+    </>
+  );
+}
+
 interface OutcomeProps {
-  done: Done;
+  restored: Restored;
   busy: boolean;
-  undo: (of: { paths: Bytes[]; snapshotId: string }) => void;
+  undo: (restoreId: string) => void;
   today: (folder: Bytes) => void;
 }
 
-function Outcome({ done: { restored, undo: back }, busy, undo: takeBack, today }: OutcomeProps) {
+function Outcome({ restored, busy, undo: takeBack, today }: OutcomeProps) {
   const files = Number(restored.files);
   return (
     <div class="row outcome" role="status">
       <p>{restored.target ? w.files.restoredTo(files, restored.target) : w.files.restoredInPlace(files, Number(restored.replaced))}</p>
       {restored.problems > 0n && <p class="error">{w.files.problems(Number(restored.problems))}</p>}
       {restored.target && <button type="button" class="small" onClick={() => today(bytes(restored.target))}>{w.files.showThere}</button>}
-      {restored.kept.map((kept) => (
-        <button key={kept} type="button" class="small" onClick={() => today(bytes(kept))}>{w.files.showKept}</button>
-      ))}
-      {back && <button type="button" class="small" disabled={busy} onClick={() => takeBack(back)}>{w.files.undo}</button>}
+      <Kept folders={restored.kept} today={today} />
+      {restored.undoSnapshotId && (
+        <button type="button" class="small" disabled={busy} onClick={() => takeBack(restored.restoreId)}>{w.files.undo}</button>
+      )}
     </div>
   );
 }

@@ -59,9 +59,6 @@ export function packed(boxId: string, path: Bytes, signal: AbortSignal): AsyncIt
 
 export const makeFolder = (boxId: string, path: Bytes) => done(boxId, MAKE, fields(path));
 export const move = (boxId: string, from: Bytes, to: Bytes) => done(boxId, MOVE, fields(from, to));
-/** Moves things into a folder that is made for them, each by itself: two may have one name. */
-const ASIDE = `${READ} && IFS= read -r -d '' to && mkdir -p -- "$to" && exec mv -n -- "$path" "$to/"`;
-export const putAside = (boxId: string, path: Bytes, folder: Bytes) => done(boxId, ASIDE, fields(path, folder));
 export const remove = (boxId: string, path: Bytes) => done(boxId, REMOVE, fields(path));
 
 /** Writes a file, and the folders that it is in. Says how much of it is on its way. */

@@ -12,7 +12,6 @@ import type { Mark } from "./marks";
 
 interface Props {
   boxId: string;
-  runs: boolean;
   mark: Mark;
   /** What happened beside it, itself included, in the order of time. */
   near: readonly Mark[];
@@ -23,7 +22,7 @@ interface Props {
   close: () => void;
 }
 
-export function MarkCard({ boxId, runs, mark, near, save, choose, today, close }: Props) {
+export function MarkCard({ boxId, mark, near, save, choose, today, close }: Props) {
   const [roots, setRoots] = useState<Bytes[]>([]);
   useEffect(() => {
     setRoots([]);
@@ -61,7 +60,7 @@ export function MarkCard({ boxId, runs, mark, near, save, choose, today, close }
       {save && (
         <>
           <p class="faint">{w.timeline.filesOf(moment(Number(save.startedMs)), w.timeline.reasons(save.reason))}</p>
-          <RestoreBar key={save.id} boxId={boxId} runs={runs} save={save} paths={roots} picked={0} isTop={true} compare={undefined} forkAt={mark.id} today={today} />
+          <RestoreBar key={save.id} boxId={boxId} save={save} paths={roots} picked={0} isTop={true} compare={undefined} forkAt={mark.id} today={today} />
         </>
       )}
     </section>
