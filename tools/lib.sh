@@ -98,6 +98,11 @@ build_console() {
   fi
   # Files that are as they were keep their times, so that nothing is compiled again.
   diff -rq "$kept" "$console/dist" >/dev/null 2>&1 || { rm -rf "$console/dist" && cp -r "$kept" "$console/dist"; }
+  # What another checkout compiled with this build folder names that checkout's files.
+  if [ "$(cat "$CARGO_TARGET_DIR/console-of" 2>/dev/null)" != "$console" ]; then
+    touch "$console/dist/index.html.gz"
+    mkdir -p "$CARGO_TARGET_DIR" && echo "$console" >"$CARGO_TARGET_DIR/console-of"
+  fi
 }
 
 # Builds the programs; the agent a second time, linked statically, since it runs in the box's image and
