@@ -101,7 +101,8 @@ pub enum Command {
     /// Reports, one after the other, and the step that is due then: written together, or not at all.
     Series {
         reports: Vec<Self>,
-        /// A [`Command::Advance`]. It is left out where it would begin a model call and that was not prepared.
+        /// A [`Command::Advance`]. It is left out where it would begin a model call that was not prepared, or a tool
+        /// call before which files have to be saved.
         step: Box<Self>,
         /// What a model is told before the conversation is written and is what it should be.
         calls: bool,

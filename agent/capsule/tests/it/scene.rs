@@ -189,6 +189,16 @@ pub(crate) struct Seen {
     data: Vec<(u64, u64)>,
 }
 
+impl Seen {
+    /// The same without the other names that it has.
+    pub(crate) fn alone(self) -> Self {
+        Self {
+            twins: Vec::new(),
+            ..self
+        }
+    }
+}
+
 /// Sees a whole folder, the folder itself included.
 pub(crate) fn see(root: &Path) -> BTreeMap<PathBuf, Seen> {
     let mut inodes: BTreeMap<u64, Vec<PathBuf>> = BTreeMap::new();

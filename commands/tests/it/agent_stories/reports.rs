@@ -7,7 +7,7 @@ use cocoonbox_proto::log::v1::{
     agent_tool_finished::Outcome,
 };
 
-use crate::agent_loop::{Loop, asked, finished, replied, text, tool};
+use crate::agent_loop::{Loop, asked, finished, replied, text, tool, tool_with};
 
 #[test]
 fn streamed_output_is_gapless_and_per_block() {
@@ -200,7 +200,11 @@ fn a_report_and_its_step_are_written_together() {
             text: "a".to_owned(),
         }],
     };
-    let reply = replied(&call_id, vec![tool("u1", "shell")], StopReason::ToolUse);
+    let reply = replied(
+        &call_id,
+        vec![tool_with("u1", "shell", r#"{"command":"ls"}"#)],
+        StopReason::ToolUse,
+    );
     let series = Command::Series {
         reports: vec![streamed, reply],
         step: step(&mut it),
@@ -226,7 +230,10 @@ fn a_report_and_its_step_are_written_together() {
     };
     // What a model is told has to be written before it is called.
     let mut other = Loop::new(ApprovalPolicy::ApproveAll, 10).going();
-    other.reply(vec![tool("u1", "shell")], StopReason::ToolUse);
+    other.reply(
+        vec![tool_with("u1", "shell", r#"{"command":"ls"}"#)],
+        StopReason::ToolUse,
+    );
     other.settle();
     let unprepared = finish(&mut other, false);
     let written = other.send(unprepared).unwrap();
@@ -238,6 +245,20 @@ fn a_report_and_its_step_are_written_together() {
         kinds(&written),
         ["agent.tool_finished", "agent.model_called"]
     );
+    // Nor is a call begun before which files have to be saved.
+    let destroying = tool_with("u2", "shell", r#"{"command":"rm -rf /workspace"}"#);
+    let reply = replied(&it.call_id(), vec![destroying], StopReason::ToolUse);
+    let guarded = Command::Series {
+        reports: vec![reply],
+        step: step(&mut it),
+        calls: true,
+    };
+    let written = it.send(guarded).unwrap();
+    assert_eq!(kinds(&written), ["agent.model_replied"]);
+    assert_eq!(it.state().next(), Next::Advance);
+    it.settle();
+    it.finish("u2", "gone");
+    it.settle();
     // The last reply of a turn ends it in one.
     let reply = replied(&it.call_id(), vec![text("bye")], StopReason::EndTurn);
     let last = Command::Series {
