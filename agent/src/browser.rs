@@ -29,14 +29,13 @@ use cocoonbox_proto::toolhost::v1::{
     BrowserOpenRequest, browser_client::BrowserClient, browser_server::BrowserServer,
 };
 use futures::StreamExt as _;
-use hyper_util::rt::TokioIo;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::transport::{Endpoint, Server, Uri};
+use tonic::transport::Server;
 
 use self::{holder::Holder, server::Service};
-use crate::toolhost::Peers;
+use crate::{socket, toolhost::Peers};
 
 /// What starts Chromium, in images that have it.
 pub const PROGRAM: &str = "/usr/bin/chromium";
@@ -111,12 +110,7 @@ pub async fn serve(
 
 /// Asks whoever holds the browser to start it with these arguments. Returns false if it runs already.
 pub async fn open(socket: PathBuf, arguments: Vec<String>) -> Result<bool, Error> {
-    let channel = Endpoint::from_static("http://browser").connect_with_connector_lazy(
-        tower::service_fn(move |_: Uri| {
-            let socket = socket.clone();
-            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-        }),
-    );
+    let channel = socket::channel("http://browser", socket);
     let opened = BrowserClient::new(channel)
         .open(BrowserOpenRequest { arguments })
         .await;

@@ -24,6 +24,7 @@ mod prefix;
 mod rpc;
 mod saves;
 pub mod serve;
+mod socket;
 pub mod supervise;
 mod tool;
 pub mod toolhost;

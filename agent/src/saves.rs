@@ -95,8 +95,11 @@ impl Saves {
             }
         };
         self.0.asked.send_replace(());
-        // The sender is kept until it is used, or dropped with us.
-        answered.await.unwrap_or(Answer::NotNeeded)
+        // The sender is kept until it is used. Were it lost, nothing would be known to be saved.
+        answered.await.unwrap_or_else(|_| Answer::Failed {
+            reason: "LOST".to_owned(),
+            detail: "nobody answers".to_owned(),
+        })
     }
 
     /// Begins a stream. From here on only its words count.

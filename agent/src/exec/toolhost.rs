@@ -6,13 +6,14 @@ use cocoonbox_proto::toolhost::v1::{
     FileResponse, GuidanceRequest, GuidanceResponse, RunInput, RunOutput, RunStart,
     run_input::Frame, toolhost_client::ToolhostClient,
 };
-use hyper_util::rt::TokioIo;
-use tokio::{net::UnixStream, sync::mpsc, time::sleep};
+use tokio::{sync::mpsc, time::sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{
     Status, Streaming,
-    transport::{Channel, Endpoint, Uri},
+    transport::{Channel, Endpoint},
 };
+
+use crate::socket;
 
 /// A command that is not read must not starve the others of the connection: every run may have its
 /// own window full, 256 of 64 KiB.
@@ -43,14 +44,10 @@ pub(crate) struct Run {
 
 impl Toolhost {
     pub(crate) fn new(socket: PathBuf) -> Self {
-        let channel = Endpoint::from_static("http://toolhost")
+        let endpoint = Endpoint::from_static("http://toolhost")
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
-                let socket = socket.clone();
-                async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-            }));
-        let client = ToolhostClient::new(channel)
+            .initial_stream_window_size(STREAM_WINDOW_BYTES);
+        let client = ToolhostClient::new(socket::over(endpoint, socket))
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         Self { client }

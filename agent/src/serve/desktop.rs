@@ -11,20 +11,14 @@ use cocoonbox_proto::{
         desktop_report::What,
     },
 };
-use hyper_util::rt::TokioIo;
-use tokio::{
-    net::UnixStream,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tonic::{
-    Status,
-    transport::{Channel, Endpoint, Uri},
-};
+use tonic::{Status, transport::Channel};
 
 use crate::{
     blobs::{self, Blobs},
     journal::{Error, Journal},
+    socket,
 };
 
 /// Init starts a desktop again that ended, within its backoff.
@@ -141,7 +135,7 @@ impl Desktop {
         }
         match timeout(PICTURE_MAX, self.take_picture(journal, blobs)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::info!(%error, "no last picture"),
+            Ok(Err(error)) => tracing::info!(?error, "no last picture"),
             Err(_) => tracing::info!("no last picture in time"),
         }
     }
@@ -181,13 +175,7 @@ impl Desktop {
     }
 
     fn channel(&self) -> Channel {
-        let socket = self.socket.clone();
-        Endpoint::from_static("http://desktop").connect_with_connector_lazy(tower::service_fn(
-            move |_: Uri| {
-                let socket = socket.clone();
-                async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-            },
-        ))
+        socket::channel("http://desktop", self.socket.clone())
     }
 }
 

@@ -4,11 +4,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use cocoonbox_proto::toolhost::v1::{BrowserActRequest, browser_client::BrowserClient};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::{net::UnixStream, time::timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::transport::Channel;
 
 use super::{
     Context, Finished, Tool,
@@ -23,6 +22,7 @@ use crate::{
         action::{Act, Look},
     },
     control::Displays,
+    socket,
     wire::ToolSpec,
 };
 
@@ -48,12 +48,7 @@ struct BrowserLookTool {
 
 /// Returns the tools of the browser that is asked for at this socket.
 pub(crate) fn browser_tools(socket: PathBuf, displays: Displays) -> Vec<Arc<dyn Tool>> {
-    let channel = Endpoint::from_static("http://browser").connect_with_connector_lazy(
-        tower::service_fn(move |_: Uri| {
-            let socket = socket.clone();
-            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-        }),
-    );
+    let channel = socket::channel("http://browser", socket);
     let client = BrowserClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let acts = BrowserTool {
         client: client.clone(),

@@ -9,11 +9,10 @@ use cocoonbox_proto::{
     log::v1::ModelRole,
     toolhost::v1::{ComputerActRequest, computer_client::ComputerClient},
 };
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::{net::UnixStream, time::timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint, Uri};
+use tonic::transport::Channel;
 
 use super::{
     Asker, Context, Finished, Tool,
@@ -28,6 +27,7 @@ use crate::{
         action::{Act, Look},
     },
     control::Displays,
+    socket,
     wire::ToolSpec,
 };
 
@@ -52,12 +52,7 @@ struct ComputerLookTool {
 
 /// Returns the tools of the display that is asked for at this socket.
 pub(crate) fn computer_tools(socket: PathBuf, displays: Displays) -> Vec<Arc<dyn Tool>> {
-    let channel = Endpoint::from_static("http://computer").connect_with_connector_lazy(
-        tower::service_fn(move |_: Uri| {
-            let socket = socket.clone();
-            async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-        }),
-    );
+    let channel = socket::channel("http://computer", socket);
     let client = ComputerClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let looks = ComputerLookTool {
         client: client.clone(),

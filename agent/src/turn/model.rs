@@ -2,9 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use cocoonbox_commands::agent::{CHUNK_BYTES_MAX, Chunk, Command};
+use cocoonbox_commands::agent::{CHUNK_BYTES_MAX, CHUNKS_MAX, Chunk, Command};
 use cocoonbox_proto::log::v1::agent_model_failed::Reason;
-use prost::Message;
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
@@ -15,9 +14,18 @@ use crate::{
 /// Between two appends of streamed output: ten a second, and sooner when a chunk is full.
 const PACE: Duration = Duration::from_millis(100);
 
-/// What is written together with a step: an append takes 1 MiB, an event 256 KiB.
-const SMALL_BYTES: usize = 64 * 1024;
-const SMALL_CHUNKS: usize = 32;
+/// What may be left for the append of the reply, which has the calls of the step that follows in it too. It takes 1 MiB;
+/// a reply has 240 KiB, and its calls no more.
+const LEFT_BYTES_MAX: usize = 256 * 1024;
+
+/// How a model call ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// What was not written yet, and the reply. The next step may follow at once.
+    Whole(Vec<Command>),
+    /// Behind it there may be a wait.
+    Broken(Command),
+}
 
 /// Streamed output on its way into the log.
 #[derive(Debug)]
@@ -83,37 +91,15 @@ impl Streamed {
         }
     }
 
-    /// Whether what is left to write fits beside a reply.
-    pub(super) fn is_small(&self) -> bool {
-        self.pending.len() <= SMALL_CHUNKS && self.pending_bytes <= SMALL_BYTES
-    }
-
-    /// What is left to write, if anything is.
-    pub(super) fn left(&mut self) -> Option<Vec<Chunk>> {
-        let chunks = self.drain();
-        (!chunks.is_empty()).then_some(chunks)
+    /// Whether what is left fits beside a reply.
+    pub(super) fn fits_beside(&self) -> bool {
+        self.pending.len() <= CHUNKS_MAX && self.pending_bytes <= LEFT_BYTES_MAX
     }
 
     pub(super) fn drain(&mut self) -> Vec<Chunk> {
         self.next_write = Instant::now() + PACE;
         self.pending_bytes = 0;
         std::mem::take(&mut self.pending)
-    }
-}
-
-/// Whether a reply fits into one append with the step that follows, which repeats its calls.
-pub(super) fn is_small(reply: &Reply) -> bool {
-    let bytes = reply.blocks.iter().map(Message::encoded_len).sum::<usize>();
-    bytes <= SMALL_BYTES && reply.blocks.len() <= SMALL_CHUNKS
-}
-
-/// Whether a step may follow a report at once: behind a failure there may be a wait.
-pub(super) fn goes_on(report: &Command) -> bool {
-    match report {
-        Command::Replied { blocks, .. } => {
-            blocks.iter().map(Message::encoded_len).sum::<usize>() <= SMALL_BYTES
-        }
-        _ => false,
     }
 }
 

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     instruct,
-    model::{self, Streamed},
+    model::{self, Ended, Streamed},
     roster::Roster,
     summary,
 };
@@ -357,14 +357,14 @@ impl TurnLoop {
                 begun = &mut calling => break begun,
             }
         };
-        let reports = match begun {
+        let ended = match begun {
             Ok(call) => self.listen(call_id, call).await?,
-            Err(failure) => vec![model::failed(call_id, failure)],
+            Err(failure) => Ended::Broken(model::failed(call_id, failure)),
         };
         let unusable = model::unusable(call_id);
-        match reports.as_slice() {
-            [command] if !model::goes_on(command) => self.report(command, unusable).await,
-            _ => self.report_and_go_on(reports, false, unusable).await,
+        match ended {
+            Ended::Whole(reports) => self.report_and_go_on(reports, false, unusable).await,
+            Ended::Broken(failed) => self.report(&failed, unusable).await,
         }
     }
 
@@ -383,8 +383,8 @@ impl TurnLoop {
         bytes
     }
 
-    /// Writes what a stream says as it comes, and returns how it ended, with what was not written by then.
-    async fn listen(&mut self, call_id: &str, mut call: Call) -> Result<Vec<Command>, End> {
+    /// Writes what a stream says as it comes, and returns how it ended.
+    async fn listen(&mut self, call_id: &str, mut call: Call) -> Result<Ended, End> {
         let mut streamed = Streamed::new();
         let stop = self.shared.stop.clone();
         let wake = Arc::clone(&self.wake);
@@ -393,7 +393,7 @@ impl TurnLoop {
                 biased;
                 () = stop.cancelled() => return Err(End::Stopped),
                 () = wake.notified() => if self.is_cancelled().await? {
-                    return Ok(vec![model::cancelled(call_id)]);
+                    return Ok(Ended::Broken(model::cancelled(call_id)));
                 },
                 () = streamed.due() => self.write(call_id, &mut streamed).await?,
                 heard = call.next() => match heard {
@@ -401,19 +401,16 @@ impl TurnLoop {
                     Ok(Heard::Whole(mut reply)) => {
                         let asker = Asker::of(&self.fold.state);
                         self.shared.tools.note_risks(asker, &mut reply.blocks);
-                        let is_small = streamed.is_small() && model::is_small(&reply);
-                        let mut reports = Vec::new();
-                        if !is_small {
+                        if !streamed.fits_beside() {
                             self.write(call_id, &mut streamed).await?;
-                        } else if let Some(chunks) = streamed.left() {
-                            reports.push(model::streamed(call_id, chunks));
                         }
-                        reports.push(model::replied(call_id, *reply));
-                        return Ok(reports);
+                        let left = model::streamed(call_id, streamed.drain());
+                        let reply = model::replied(call_id, *reply);
+                        return Ok(Ended::Whole(vec![left, reply]));
                     }
                     Err(failure) => {
                         self.write(call_id, &mut streamed).await?;
-                        return Ok(vec![model::failed(call_id, failure)]);
+                        return Ok(Ended::Broken(model::failed(call_id, failure)));
                     }
                 },
             }

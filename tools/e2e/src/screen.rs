@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
+use cocoonbox_proto::agent::v1::{ControlState, ReleaseControlRequest, TakeControlRequest};
 use rustix::thread::LinkNameSpaceType;
+use tonic::Status;
 
 use crate::TheBox;
 
@@ -53,6 +55,28 @@ impl Picture {
 }
 
 impl TheBox {
+    /// Takes control of the display; `idle_ms` = 0: for as long as is usual.
+    pub async fn take_control(&self, lease_id: &str, idle_ms: u64) -> Result<ControlState, Status> {
+        let request = TakeControlRequest {
+            lease_id: lease_id.into(),
+            idle_ms,
+            ..TakeControlRequest::default()
+        };
+        let taken = self.user.control(&self.id).take(request).await?;
+        Ok(taken.into_inner())
+    }
+
+    /// Hands the display back.
+    pub async fn hand_back(&self, lease_id: &str, note: &str) {
+        let request = ReleaseControlRequest {
+            lease_id: lease_id.into(),
+            note: note.into(),
+            ..ReleaseControlRequest::default()
+        };
+        let released = self.user.control(&self.id).release(request).await;
+        released.expect("it is let go");
+    }
+
     /// Takes a picture of the box's display; `None` while nobody answers there.
     pub fn picture(&self) -> Option<Picture> {
         let init = self.init().pid;

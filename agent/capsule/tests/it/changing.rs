@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use cocoonbox_capsule::{Capsule, Folder, check, save};
+use cocoonbox_capsule::{Capsule, Folder, save};
 
 use crate::scene::{Scene, key, now_ns, see};
 
@@ -137,15 +137,7 @@ fn a_save_killed_anywhere_is_made_up_for() {
     let whole = scene.save();
     // What killed saves had listed was found again.
     assert!(whole.counts.bytes_added < 144 << 20, "{:?}", whole.counts);
-    let mut progress = |_: &str, _, _| {};
-    let options = check::Options {
-        cancelled: None,
-        reads_data: true,
-        slice: None,
-        progress: &mut progress,
-    };
-    let checked = check::check(&scene.capsule, options).unwrap();
-    assert!(checked.is_good(), "{checked:?}");
+    scene.is_sound();
     let out = scene.out("out");
     assert_eq!(scene.restore(&whole, &out).problems.list, []);
     assert_eq!(see(&scene.home()), see(&scene.restored(&out)));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use cocoonbox_capsule::{
-    Capsule, Error, Folder, Snapshot, Store, check, save,
+    Capsule, Error, Folder, Snapshot, Store, save,
     snapshot::Counts,
     store::{self, Created, Stored},
 };
@@ -107,13 +107,7 @@ fn stored(scene: &Scene) -> u64 {
 }
 
 fn is_whole(scene: &Scene, snapshot: &Snapshot) {
-    let options = check::Options {
-        cancelled: None,
-        reads_data: true,
-        slice: None,
-        progress: &mut |_, _, _| {},
-    };
-    assert!(check::check(&scene.capsule, options).unwrap().is_good());
+    scene.is_sound();
     let out = scene.out("out");
     assert_eq!(scene.restore(snapshot, &out).problems.list, []);
     assert_eq!(see(&scene.home()), see(&scene.restored(&out)));

@@ -2,24 +2,9 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use cocoonbox_capsule::{
-    Capsule, Error, Folder, UserKey,
-    check::{self, Checked},
-    sweep,
-};
+use cocoonbox_capsule::{Capsule, Error, Folder, UserKey, sweep};
 
 use crate::scene::{Scene, key, see};
-
-fn check(scene: &Scene) -> Result<Checked, Error> {
-    let mut progress = |_: &str, _, _| {};
-    let options = check::Options {
-        cancelled: None,
-        reads_data: true,
-        slice: None,
-        progress: &mut progress,
-    };
-    check::check(&scene.capsule, options)
-}
 
 fn objects(store: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
@@ -55,7 +40,7 @@ fn scene() -> Scene {
 #[test]
 fn a_flipped_bit_in_any_object_is_found_and_named() {
     let scene = scene();
-    assert!(check(&scene).unwrap().is_good());
+    assert!(scene.check().unwrap().is_good());
     let all = objects(&scene.store());
     let kinds: BTreeSet<_> = all
         .iter()
@@ -83,13 +68,13 @@ fn a_flipped_bit_in_any_object_is_found_and_named() {
                 let opened = Capsule::open(Box::new(store), &key());
                 assert!(opened.is_err(), "{place}");
             } else {
-                let checked = check(&scene).unwrap();
+                let checked = scene.check().unwrap();
                 assert!(checked.bad.contains_key(name), "{place}: {checked:?}");
             }
         }
         fs::write(&path, &good).unwrap();
     }
-    assert!(check(&scene).unwrap().is_good());
+    assert!(scene.check().unwrap().is_good());
 }
 
 #[test]
@@ -115,7 +100,7 @@ fn a_lost_pack_is_named_with_its_files_and_heals_by_saving() {
         .find(|name| name.starts_with("data/"))
         .unwrap();
     fs::remove_file(scene.store().join(&pack)).unwrap();
-    let checked = check(&scene).unwrap();
+    let checked = scene.check().unwrap();
     assert_eq!(checked.bad.keys().collect::<Vec<_>>(), [&pack]);
     assert_eq!(checked.files[&snapshot.id].count, 120);
     let out = scene.out("out");
@@ -160,7 +145,7 @@ fn an_object_under_another_name_is_refused() {
         let path = scene.store().join(&last);
         let good = fs::read(&path).unwrap();
         fs::copy(scene.store().join(&first), &path).unwrap();
-        let checked = check(&scene).unwrap();
+        let checked = scene.check().unwrap();
         assert!(checked.bad.contains_key(&last), "{last}: {checked:?}");
         fs::write(&path, good).unwrap();
     }

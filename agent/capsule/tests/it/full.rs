@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use cocoonbox_capsule::{Error, check, store};
+use cocoonbox_capsule::{Error, store};
 
 use crate::scene::{Scene, see};
 
@@ -63,18 +63,6 @@ fn contents(folder: &Path, into: &mut Vec<Vec<u8>>) {
             into.push(fs::read(entry.path()).unwrap());
         }
     }
-}
-
-fn is_sound(scene: &Scene) {
-    let mut progress = |_: &str, _, _| {};
-    let options = check::Options {
-        cancelled: None,
-        reads_data: true,
-        slice: None,
-        progress: &mut progress,
-    };
-    let checked = check::check(&scene.capsule, options).unwrap();
-    assert!(checked.is_good(), "{checked:?}");
 }
 
 #[test]
@@ -164,13 +152,13 @@ fn a_save_into_a_full_store_fails_whole_and_the_next_one_is_kept() {
     };
     assert_eq!(source.kind(), ErrorKind::StorageFull);
     assert_eq!(scene.capsule.snapshot_ids().unwrap(), [first.id]);
-    is_sound(&scene);
+    scene.is_sound();
     let out = scene.out("out");
     assert_eq!(scene.restore(&first, &out).problems.list, []);
     assert_eq!(see(&scene.restored(&out)), seen);
     disk.make_room();
     let second = scene.save();
-    is_sound(&scene);
+    scene.is_sound();
     let out = scene.out("later");
     assert_eq!(scene.restore(&second, &out).problems.list, []);
     assert_eq!(see(&scene.restored(&out)), see(&scene.home()));

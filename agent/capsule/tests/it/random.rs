@@ -190,15 +190,7 @@ fn comes_back(before: &[Node], after: &[Node], has_cache: bool) -> Result<(), Te
     prop_assert_eq!(&scene.restore(&first, &again).problems.list, &[]);
     prop_assert_eq!(&saved, &see(&scene.restored(&again)));
 
-    let mut progress = |_: &str, _, _| {};
-    let options = cocoonbox_capsule::check::Options {
-        cancelled: None,
-        reads_data: true,
-        slice: None,
-        progress: &mut progress,
-    };
-    let checked = cocoonbox_capsule::check::check(&scene.capsule, options).unwrap();
-    prop_assert!(checked.is_good(), "{:?}", checked);
+    scene.is_sound();
     Ok(())
 }
 

@@ -10,10 +10,22 @@ use std::{
 
 use cocoonbox_capsule::{
     Capsule, Error, Folder, Reader, Snapshot, UserKey,
+    check::{self, Checked},
     restore::{self, Existing, Restored, Tally, Undone},
     save,
 };
 use tempfile::TempDir;
+
+/// Reads all that a capsule holds and says what is wrong with it.
+pub(crate) fn check(capsule: &Capsule) -> Result<Checked, Error> {
+    let options = check::Options {
+        cancelled: None,
+        reads_data: true,
+        slice: None,
+        progress: &mut |_, _, _| {},
+    };
+    check::check(capsule, options)
+}
 
 pub(crate) fn key() -> UserKey {
     UserKey::new([7; 32])
@@ -122,6 +134,17 @@ impl Scene {
 }
 
 impl Scene {
+    /// Reads all that is stored and says what is wrong with it.
+    pub(crate) fn check(&self) -> Result<Checked, Error> {
+        check(&self.capsule)
+    }
+
+    /// All that is stored is as it should be.
+    pub(crate) fn is_sound(&self) {
+        let checked = self.check().unwrap();
+        assert!(checked.is_good(), "{checked:?}");
+    }
+
     /// Gives paths of the home back where they were.
     pub(crate) fn restore_in_place(&self, snapshot: &Snapshot, paths: &[&Path]) -> Restored {
         self.try_restore_in_place(snapshot, paths).unwrap()

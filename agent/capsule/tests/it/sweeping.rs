@@ -3,7 +3,7 @@
 use std::{fs, sync::Mutex};
 
 use cocoonbox_capsule::{
-    Capsule, Error, Folder, Store, check, save,
+    Capsule, Error, Folder, Store, save,
     snapshot::{self, Counts},
     store::{self, Created, Stored},
     sweep::{self, Options, Swept},
@@ -38,18 +38,6 @@ fn forget(scene: &Scene, id: cocoonbox_capsule::SnapshotId) {
     scene.capsule.store().delete(&snapshot::object(id)).unwrap();
 }
 
-fn is_whole(scene: &Scene) {
-    let mut progress = |_: &str, _, _| {};
-    let options = check::Options {
-        cancelled: None,
-        reads_data: true,
-        slice: None,
-        progress: &mut progress,
-    };
-    let checked = check::check(&scene.capsule, options).unwrap();
-    assert!(checked.is_good(), "{checked:?}");
-}
-
 #[test]
 fn what_no_snapshot_needs_goes_and_the_rest_stays() {
     let scene = Scene::new();
@@ -80,10 +68,10 @@ fn what_no_snapshot_needs_goes_and_the_rest_stays() {
         planned.packs_rewritten >= 1 && planned.packs_deleted == 0,
         "{planned:?}"
     );
-    is_whole(&scene);
+    scene.is_sound();
     let swept = sweep(&scene, &at_once());
     assert!(swept.bytes_deleted > 3_000_000, "{swept:?}");
-    is_whole(&scene);
+    scene.is_sound();
     let left: u64 = scene
         .capsule
         .store()
@@ -123,7 +111,7 @@ fn nothing_is_deleted_before_its_time_or_while_an_older_save_is_under_way() {
     store.delete("saves/00").unwrap();
     let swept = sweep(&scene, &at_once());
     assert_eq!(swept.packs_deleted, planned.packs_given_up);
-    is_whole(&scene);
+    scene.is_sound();
 }
 
 #[test]
@@ -141,7 +129,7 @@ fn a_save_after_the_plan_stores_again_what_was_given_up() {
     assert!(third.counts.bytes_added > 600_000, "{:?}", third.counts);
     sweep(&scene, &at_once());
     sweep(&scene, &at_once());
-    is_whole(&scene);
+    scene.is_sound();
     let out = scene.out("out");
     assert_eq!(scene.restore(&third, &out).problems.list, []);
     assert_eq!(see(&home), see(&scene.restored(&out)));
@@ -223,12 +211,12 @@ fn overtaken(before: &'static str) {
         saved => panic!("{saved:?}"),
     }
     assert_eq!(scene.capsule.snapshot_ids().unwrap().len(), 1);
-    is_whole(&scene);
+    scene.is_sound();
     // The same save again sees the new generation, and stores what it needs.
     let saved = scene.save();
     sweep(&scene, &at_once());
     sweep(&scene, &at_once());
-    is_whole(&scene);
+    scene.is_sound();
     let out = scene.out("out");
     assert_eq!(scene.restore(&saved, &out).problems.list, []);
     assert_eq!(see(&home), see(&scene.restored(&out)));

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use cocoonbox_capsule::{
-    Capsule, Folder, ObjectId, Reader, Snapshot, SnapshotId, UserKey, check,
+    Capsule, Folder, ObjectId, Reader, Snapshot, SnapshotId, UserKey,
     chunk::{CUT_MAX, Rule},
     encoding::Bytes,
     entry::{Entry, FileNode, Node, Pieces},
@@ -13,6 +13,8 @@ use cocoonbox_capsule::{
     reader::{FileReader, Stretch},
     tree::TreeNode,
 };
+
+use crate::scene;
 
 /// 00 01 02 … 1f.
 fn key() -> UserKey {
@@ -106,14 +108,7 @@ fn a_capsule_of_format_1_is_read() {
     });
     assert_eq!(twins[0], twins[1]);
 
-    let mut progress = |_: &str, _, _| {};
-    let options = check::Options {
-        cancelled: None,
-        reads_data: true,
-        slice: None,
-        progress: &mut progress,
-    };
-    assert!(check::check(&capsule, options).unwrap().is_good());
+    assert!(scene::check(&capsule).unwrap().is_good());
 }
 
 fn content(reader: &Reader<'_>, file: &FileNode) -> Vec<u8> {

@@ -1,10 +1,7 @@
 //! Agents at the screen of a box: what is given to a helper that works there is done there.
 
 use cocoonbox_e2e::{Installation, Setup, Shared, TheBox, programs::need_image, run, until};
-use cocoonbox_proto::{
-    agent::v1::{ReleaseControlRequest, TakeControlRequest},
-    control::v1::{Desktop, EnsureRequest, Flavor, GetBoxRequest, desktop},
-};
+use cocoonbox_proto::control::v1::{Desktop, EnsureRequest, Flavor, GetBoxRequest, desktop};
 
 static SHARED: Shared = Shared::new(|| Setup::scripted(CONVERSATION));
 
@@ -138,22 +135,13 @@ fn a_helper_at_the_screen_writes_into_a_terminal_exactly() {
         assert!(told.contains("wants the tool `computer`, but"), "{told}");
 
         // While a person drives, nobody else does.
-        let mut control = the_box.user.control(&the_box.id);
-        let take = TakeControlRequest {
-            lease_id: "l1".into(),
-            ..TakeControlRequest::default()
-        };
-        control.take(take).await.expect("it is free");
+        the_box.take_control("l1", 0).await.expect("it is free");
         let held = the_box.send("have it clicked").await.text();
         assert!(
             held.contains("writer has control of this display"),
             "{held}"
         );
-        let release = ReleaseControlRequest {
-            lease_id: "l1".into(),
-            ..ReleaseControlRequest::default()
-        };
-        control.release(release).await.expect("it is let go");
+        the_box.hand_back("l1", "").await;
 
         // One that is killed leaves nothing, and the next call starts another.
         the_box

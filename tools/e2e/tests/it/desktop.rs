@@ -10,7 +10,7 @@ use cocoonbox_e2e::{
     until::soon,
 };
 use cocoonbox_proto::{
-    agent::v1::{ReadBlobRequest, ReleaseControlRequest, TakeControlRequest},
+    agent::v1::ReadBlobRequest,
     control::v1::{Box as BoxMessage, Desktop, EnsureRequest, Flavor, GetBoxRequest, desktop},
     log::v1::{
         DesktopPartFailed, DesktopPartStarted, DesktopReady, DesktopStarted,
@@ -289,23 +289,13 @@ fn an_agent_and_a_person_share_one_browser() {
         );
 
         // While a person drives, the agent looks on.
-        let mut control = the_box.user.control(&the_box.id);
-        let take = TakeControlRequest {
-            lease_id: "l1".into(),
-            ..TakeControlRequest::default()
-        };
-        control.take(take).await.expect("it is free");
+        the_box.take_control("l1", 0).await.expect("it is free");
         let held = the_box.send("again").await.text();
         assert!(
             held.contains("shared has control of this display"),
             "{held}"
         );
-        let release = ReleaseControlRequest {
-            lease_id: "l1".into(),
-            note: "your turn".into(),
-            ..ReleaseControlRequest::default()
-        };
-        control.release(release).await.expect("it is let go");
+        the_box.hand_back("l1", "your turn").await;
         let told = until("the agent may act", || async {
             let text = the_box.send("again").await.text();
             (!text.contains("has control of")).then_some(text)

@@ -10,8 +10,8 @@ use cocoonbox_e2e::{
 };
 use cocoonbox_proto::{
     agent::v1::{
-        ControlState, ScreenRequest, ScreenResponse, ScreenStart, ShowControlRequest,
-        TakeControlRequest, screen_request::Frame, screen_response,
+        ScreenRequest, ScreenResponse, ScreenStart, ShowControlRequest, screen_request::Frame,
+        screen_response,
     },
     log::v1::{ControlReleased, ControlTaken, control_released::Reason},
 };
@@ -90,16 +90,6 @@ async fn with_display(installation: &Installation, name: &str) -> TheBox {
     the_box
 }
 
-async fn take(the_box: &TheBox, lease_id: &str, idle_ms: u64) -> Result<ControlState, Status> {
-    let request = TakeControlRequest {
-        lease_id: lease_id.into(),
-        idle_ms,
-        ..Default::default()
-    };
-    let taken = the_box.user.control(&the_box.id).take(request).await?;
-    Ok(taken.into_inner())
-}
-
 async fn is_free(the_box: &TheBox) -> Option<()> {
     let mut control = the_box.user.control(&the_box.id);
     let state = control.show(ShowControlRequest { display: 0 }).await;
@@ -126,9 +116,9 @@ fn a_display_is_looked_at_taken_over_and_handed_back() {
         let looking = Viewer::open(&the_box, "").await.expect("it is shown");
         looking.say(&[A_DOWN, UPDATE].concat()).await;
         heard(&the_box, UPDATE).await;
-        let state = take(&the_box, "l1", 0).await.expect("it is free");
+        let state = the_box.take_control("l1", 0).await.expect("it is free");
         assert_eq!(state.holder.expect("a holder").label, "screen");
-        let refused = take(&the_box, "l2", 0).await.unwrap_err();
+        let refused = the_box.take_control("l2", 0).await.unwrap_err();
         assert_eq!(reason(&refused), "CONTROL_HELD");
         let driving = Viewer::open(&the_box, "l1").await.expect("it is shown");
         driving.say(A_DOWN).await;
@@ -149,7 +139,7 @@ fn a_display_is_looked_at_taken_over_and_handed_back() {
             ["BOX_LET_GO", "SCREEN_GONE"].contains(&reason(&status).as_str()),
             "{status:?}"
         );
-        let asleep = take(&the_box, "l3", 0).await.unwrap_err();
+        let asleep = the_box.take_control("l3", 0).await.unwrap_err();
         assert_eq!(reason(&asleep), "BOX_NOT_RUNNING");
     });
 }
@@ -160,13 +150,13 @@ fn a_lease_without_input_ends_by_itself_and_outlives_a_killed_api() {
         let installation = Setup::plain().start().await;
         let user = installation.user("idle").await;
         let the_box = TheBox::up(&installation, &user, "main").await;
-        take(&the_box, "l1", 5_000).await.expect("it is free");
+        the_box.take_control("l1", 5_000).await.expect("it is free");
         installation.kill9();
         installation.restart().await;
         let mut log = Events::of_account(&user, "", &["control/"]);
         assert_eq!(log.next().await.kind, "control.taken");
         assert_eq!(log.next().await.kind, "control.expired");
         until("it is free", || is_free(&the_box)).await;
-        take(&the_box, "l2", 0).await.expect("it is free");
+        the_box.take_control("l2", 0).await.expect("it is free");
     });
 }
