@@ -14,15 +14,15 @@ fn main() -> io::Result<()> {
     }
     // By the path that is asked for.
     files.sort_by_key(|path| path.strip_suffix(".gz").unwrap_or(path).to_owned());
-    let here = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    // Named from where the crate is compiled, not from where this ran: checkouts may share one build folder.
     let mut list = String::from("const FILES: &[File] = &[\n");
     for path in files {
-        let whole = format!("{here}/console/dist/{path}");
+        let below = format!("/console/dist/{path}");
         let served = path.strip_suffix(".gz").unwrap_or(&path);
         let packed = served.len() < path.len();
         writeln!(
             list,
-            "    File {{ path: {served:?}, bytes: include_bytes!({whole:?}), packed: {packed} }},"
+            "    File {{ path: {served:?}, bytes: include_bytes!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {below:?})), packed: {packed} }},"
         )
         .expect("a string takes all");
     }
