@@ -8,7 +8,7 @@ export COCOONBOX_CACHE="${COCOONBOX_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cocoo
 # Kept outside the checkout, so that a fresh clone builds warm.
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$COCOONBOX_CACHE/target}"
 # Oldest compiler that builds the workspace (`rust-version` in Cargo.toml).
-rust_oldest=1.91
+rust_oldest=1.92
 
 say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -74,6 +74,15 @@ need_tested() {
     x11-xkb-utils python3-gi gir1.2-gtk-3.0 gir1.2-gtk-4.0
   # On Ubuntu it is no package but a snap, and its tests say that they are left out.
   if grep -qx 'ID=debian' /etc/os-release; then need_packages chromium; fi
+}
+
+# A real server of S3 for the tests of the capsule, kept in the cache.
+need_s3() {
+  [ -x "$COCOONBOX_CACHE/tools/bin/s3s-fs" ] && return
+  say "building a server of S3 for the tests (once)"
+  CARGO_TARGET_DIR="$COCOONBOX_CACHE/tools/target" \
+    cargo install s3s-fs@0.14.1 --locked --features binary --root "$COCOONBOX_CACHE/tools" >&2
+  rm -rf "$COCOONBOX_CACHE/tools/target"
 }
 
 # What the console is built with: a Node of at least 18, which also checks the protocol files.

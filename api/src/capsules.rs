@@ -37,7 +37,7 @@ pub(crate) use failure::reason;
 pub(crate) use guard::Guard;
 pub use keeper::{Keeper, Parts, SAVES_MAX, When};
 pub(crate) use moment::Finder;
-pub use place::{Place, PlaceError};
+pub use place::{Place, PlaceError, Shelf};
 pub use progress::Progress;
 pub use service::Capsules;
 pub use sweeper::{Bell, Sweeper};

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use cocoonbox_capsule_s3::{Address, BadAddress, BadCredentials, Credentials, S3};
 use cocoonbox_events::checkpoint::{BadKeyName, KeyName};
 use cocoonbox_installation::AddressError;
 use serde::Deserialize;
@@ -21,7 +22,7 @@ pub use models::{BadModel, Model, ModelFile, Models, settled, to_json};
 
 use crate::{
     budget::{BadPrice, PriceFile, Prices},
-    capsules::When,
+    capsules::{Shelf, When},
     door::WebPolicy,
     gateway::{GatewayConfig, Secret, Vendor},
 };
@@ -126,6 +127,10 @@ pub struct Capsule {
     /// Where they lie; absent: in the data folder. Processes on one store are given one folder, by whatever
     /// shares it.
     pub folder: Option<PathBuf>,
+    /// Or where in S3: `s3://BUCKET/PREFIX?endpoint=…&region=…`, for processes on any host.
+    pub store: Option<String>,
+    /// The file with the keys to it, which only its owner may read.
+    pub credentials_file: Option<PathBuf>,
     /// A box that runs is saved this often; 0 = never by itself.
     pub every_minutes: u32,
     /// When a turn of an agent has ended that did more than read.
@@ -158,6 +163,20 @@ impl Capsule {
         (hours > 0).then(|| Duration::from_hours(hours))
     }
 
+    /// Where saved files lie that do not lie in the data folder.
+    pub fn shelf(&self) -> Result<Option<Shelf>, ConfigError> {
+        match (&self.store, &self.folder, &self.credentials_file) {
+            (None, None, None) => Ok(None),
+            (None, Some(folder), None) => Ok(Some(Shelf::Folder(folder.clone()))),
+            (Some(store), None, Some(file)) => {
+                let address = Address::parse(store)?;
+                let store = S3::open(address, &Credentials::read(file)?)?;
+                Ok(Some(Shelf::S3(store)))
+            }
+            _ => Err(ConfigError::CapsulePlace),
+        }
+    }
+
     pub fn quota(&self) -> Option<u64> {
         Some(self.quota_bytes).filter(|bytes| *bytes > 0)
     }
@@ -167,6 +186,8 @@ impl Default for Capsule {
     fn default() -> Self {
         Self {
             folder: None,
+            store: None,
+            credentials_file: None,
             every_minutes: 15,
             after_turns: true,
             before_destructive: true,
@@ -197,6 +218,14 @@ pub enum ConfigError {
         #[source]
         source: BadModel,
     },
+    #[error("`[capsule]` has a `folder`, or a `store` and a `credentials_file`, or none of them")]
+    CapsulePlace,
+    #[error("the store in `[capsule]`")]
+    CapsuleStore(#[from] BadAddress),
+    #[error("the credentials in `[capsule]`")]
+    CapsuleCredentials(#[from] BadCredentials),
+    #[error(transparent)]
+    CapsuleOpen(#[from] cocoonbox_capsule_s3::OpenError),
     #[error("web destination `{0}` is not of the form host:port")]
     Destination(String),
     #[error("base url `{0}` does not begin with http:// or https://")]

@@ -28,7 +28,7 @@ use cocoonbox_proto::{
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::folder::{capsule_folder, lock, private_dir, private_file, unix_socket};
+use self::folder::{capsule_shelf, lock, private_dir, private_file, unix_socket};
 use crate::{
     accounts::{AccountError, Accounts},
     auth,
@@ -208,8 +208,8 @@ impl Server {
         };
         let (checkpointer, checkpoints) =
             Checkpointer::new(parts, installed).map_err(config::ConfigError::Origin)?;
-        let folder = capsule_folder(&config, owners.are_shared())?;
-        let place = capsules::Place::new(folder, data.join("cache/capsule"), keys.clone());
+        let shelf = capsule_shelf(&config, owners.are_shared())?;
+        let place = capsules::Place::new(shelf, data.join("cache/capsule"), keys.clone());
         let context = Arc::new(Context {
             store: store.clone(),
             checkpoints: checkpoints.clone(),

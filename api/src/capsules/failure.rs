@@ -18,6 +18,7 @@ pub(crate) fn reason(error: &PlaceError) -> &'static str {
         PlaceError::Quota(_) => "QUOTA_EXCEEDED",
         PlaceError::Capsule(Error::TargetFull) => "DISK_FULL",
         PlaceError::Capsule(error) if is_full(error) => "DISK_FULL",
+        PlaceError::Capsule(error) if is_away(error) => "STORE_UNAVAILABLE",
         PlaceError::Capsule(Error::Damaged { .. } | Error::ChunkMissing { .. }) => {
             "SNAPSHOT_DAMAGED"
         }
@@ -30,11 +31,21 @@ pub(crate) fn reason(error: &PlaceError) -> &'static str {
 }
 
 fn is_full(error: &Error) -> bool {
-    let Error::Store(store::Error::Io { source, .. }) = error else {
-        return false;
-    };
-    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-    full.contains(&source.kind())
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(store_kind(error), Some(StorageFull | QuotaExceeded))
+}
+
+/// Whether the store, on another machine, did not answer or was in trouble until nobody asked it any more.
+fn is_away(error: &Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ResourceBusy};
+    matches!(store_kind(error), Some(ConnectionAborted | ResourceBusy))
+}
+
+fn store_kind(error: &Error) -> Option<io::ErrorKind> {
+    match error {
+        Error::Store(store::Error::Io { source, .. }) => Some(source.kind()),
+        _ => None,
+    }
 }
 
 /// What a caller is told who asked for something of a snapshot.
@@ -81,6 +92,15 @@ pub(super) fn answer(error: PlaceError) -> Status {
         }
         error @ PlaceError::Quota(_) => {
             status::status(Code::ResourceExhausted, "QUOTA_EXCEEDED", error.to_string())
+        }
+        PlaceError::Capsule(error) if is_away(&error) => {
+            let told = status::describe(&error);
+            tracing::error!(error = told, "the store of saved files does not answer");
+            status::status(
+                Code::Unavailable,
+                "STORE_UNAVAILABLE",
+                "the store of saved files does not answer at this moment; try again",
+            )
         }
         error @ (PlaceError::User(_) | PlaceError::Capsule(_)) => status::internal(&error),
     }

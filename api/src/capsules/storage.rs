@@ -284,10 +284,10 @@ impl Capsules {
 
 /// What the store holds of a user's; nothing if nothing was saved. Blocks.
 fn usage(place: &Place, user: &str) -> Result<(u64, u64), PlaceError> {
-    if !place.is_usable() || !place.exists(user) {
-        return Ok((0, 0));
+    match place.open(user) {
+        Err(PlaceError::NoFolder | PlaceError::Capsule(Error::NoCapsule)) => Ok((0, 0)),
+        opened => Ok(opened?.usage()?),
     }
-    Ok(place.open(user)?.usage()?)
 }
 
 fn rule(of: Retention) -> Rule {

@@ -331,7 +331,7 @@ fn refused(words: &str, reason: &str, detail: &str) -> Status {
         "DISK_FULL" | "QUOTA_EXCEEDED" => Code::ResourceExhausted,
         "SNAPSHOT_DAMAGED" => Code::DataLoss,
         "NO_SUCH_FILE" | "USER_DELETED" => Code::NotFound,
-        "NO_KEY" => Code::Unavailable,
+        "NO_KEY" | "STORE_UNAVAILABLE" => Code::Unavailable,
         "FAILED" => Code::Internal,
         _ => Code::FailedPrecondition,
     };

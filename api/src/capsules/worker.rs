@@ -278,7 +278,7 @@ impl Worker {
             .filter_map(|id| SnapshotId::parse(id))
             .collect();
         let (place, user) = (self.parts.place.clone(), self.boxed.state.user_id.clone());
-        if !kept.is_empty() && place.exists(&user) {
+        if !kept.is_empty() {
             // Before the event, so that whoever comes after a crash does it again.
             let work = move || {
                 let capsule = place.open(&user)?;
@@ -291,7 +291,12 @@ impl Worker {
             let pruned = tokio::task::spawn_blocking(work).await;
             match pruned.map_err(|_| Fault::Lost)? {
                 // The user is gone, and all with them.
-                Err(PlaceError::Key(_) | PlaceError::Capsule(Error::NoCapsule)) | Ok(()) => {}
+                Err(
+                    PlaceError::Key(_)
+                    | PlaceError::NoFolder
+                    | PlaceError::Capsule(Error::NoCapsule),
+                )
+                | Ok(()) => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -4,14 +4,14 @@ use std::{
     fs::{File, Permissions, TryLockError},
     io,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
 use tokio::net::UnixListener;
 
 use super::StartError;
-use crate::config::Config;
+use crate::{capsules::Shelf, config::Config};
 
 /// The process before us may need a moment to end. One that was killed may have children on their way into a
 /// program, which hold its locks until they are there.
@@ -70,18 +70,15 @@ pub(super) fn private_file(path: &Path) -> Result<(), StartError> {
 }
 
 /// Where saved files lie; `None`: each of several processes would have a place of its own.
-pub(super) fn capsule_folder(
-    config: &Config,
-    is_shared: bool,
-) -> Result<Option<PathBuf>, StartError> {
-    match config.file.capsule.folder.clone() {
+pub(super) fn capsule_shelf(config: &Config, is_shared: bool) -> Result<Option<Shelf>, StartError> {
+    match config.file.capsule.shelf()? {
         None if is_shared => Ok(None),
         None => {
             let own = config.data.join("capsules");
             private_dir(&own)?;
-            Ok(Some(own))
+            Ok(Some(Shelf::Folder(own)))
         }
-        folder => Ok(folder),
+        shelf => Ok(shelf),
     }
 }
 

@@ -2,12 +2,14 @@
 
 use cocoonbox_capsule::{Folder, Store as _};
 
-use crate::conformance::conforms;
+use crate::conformance::{conforms, of_many_at_once_one_makes_it};
 
 #[test]
 fn a_folder_conforms() {
     let dir = tempfile::tempdir().unwrap();
-    conforms(&Folder::open(dir.path()).unwrap());
+    let folder = Folder::open(dir.path()).unwrap();
+    conforms(&folder);
+    of_many_at_once_one_makes_it(&folder);
 }
 
 #[test]

@@ -15,16 +15,16 @@ pub(in super::super) fn look(
     user: &str,
     kept: Kept,
 ) -> Result<sweep::Swept, PlaceError> {
-    if !place.exists(user) {
-        return Ok(sweep::Swept::default());
-    }
     let options = sweep::Options {
         // What would be dropped is there yet, and must not count.
         kept: Some(kept.ids),
         counts_new: false,
         ..sweep::Options::default()
     };
-    let capsule = place.open(user)?;
+    let capsule = match place.open(user) {
+        Err(PlaceError::Capsule(Error::NoCapsule)) => return Ok(sweep::Swept::default()),
+        opened => opened?,
+    };
     let plan = sweep::plan(&capsule, &options)?;
     Ok(plan.numbers().clone())
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use cocoonbox_capsule::{Capsule, Error, Folder, Store, UserKey};
+use cocoonbox_capsule_s3::{Address, Credentials, S3};
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -54,8 +55,11 @@ fn store(place: &Where) -> Result<Box<dyn Store>, Failure> {
     let path = match place.store.split_once("://") {
         None => PathBuf::from(&place.store),
         Some(("file", path)) if path.starts_with('/') => PathBuf::from(path),
+        Some(("s3", _)) => return in_s3(place),
         Some((scheme, _)) => {
-            let message = format!("there is no store of the kind `{scheme}`: give a folder");
+            let message = format!(
+                "there is no store of the kind `{scheme}`: give a folder or s3://BUCKET/PREFIX"
+            );
             return Err(Failure::usage(message));
         }
     };
@@ -63,6 +67,18 @@ fn store(place: &Where) -> Result<Box<dyn Store>, Failure> {
         return Err(Failure::usage("the store has no name"));
     }
     let store = Folder::open(path).map_err(|error| failure(error.into()))?;
+    Ok(Box::new(store))
+}
+
+fn in_s3(place: &Where) -> Result<Box<dyn Store>, Failure> {
+    let address = Address::parse(&place.store);
+    let address = address.map_err(|error| Failure::usage(error.to_string()))?;
+    let file = place.credentials_file.as_ref().ok_or_else(|| {
+        Failure::usage("a store in S3 needs keys").advise("name their file with --credentials-file")
+    })?;
+    let refused = |error: &dyn std::error::Error| Failure::new(Exit::Refused, chain(error));
+    let credentials = Credentials::read(file).map_err(|error| refused(&error))?;
+    let store = S3::open(address, &credentials).map_err(|error| refused(&error))?;
     Ok(Box::new(store))
 }
 

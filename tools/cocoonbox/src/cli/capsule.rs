@@ -7,9 +7,13 @@ use clap::{Args, Subcommand, ValueHint};
 /// Which capsule, and its key.
 #[derive(Args, Clone, Debug)]
 pub struct Where {
-    /// The store: a folder, or file:///FOLDER
+    /// The store: a folder, file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=https://HOST&region=REGION
     #[arg(long, value_name = "URL", env = "COCOONBOX_CAPSULE_STORE")]
     pub store: String,
+    /// The file with the keys to a store in S3, as the AWS tools write it, readable by nobody else
+    #[arg(long, value_name = "FILE", env = "COCOONBOX_CAPSULE_CREDENTIALS_FILE")]
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub credentials_file: Option<PathBuf>,
     /// The file with the key: 64 hexadecimal digits, readable by nobody else
     #[arg(long, value_name = "FILE", env = "COCOONBOX_CAPSULE_KEY_FILE")]
     #[arg(value_hint = ValueHint::FilePath)]

@@ -1,6 +1,7 @@
 //! The whole product, end to end. See the README of this folder.
 
 mod bad_input;
+mod bucket;
 mod capsule;
 mod computer;
 mod crash;
