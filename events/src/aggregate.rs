@@ -8,7 +8,7 @@ use crate::{
     offset_key::OffsetKey,
     record::{Append, NewEvent, Recorded},
     registry::{DecodeError, Payload},
-    store::{AppendError, Appended, Expect, ReadError, Store},
+    store::{AppendError, Appended, Expect, Range, ReadError, Store},
 };
 
 /// Attempts before a conflict is given to the caller. Three: a fourth loser in a row means that
@@ -59,6 +59,8 @@ pub struct Fold<A> {
     pub last: Option<EventId>,
     /// What is left of erased payloads of this log, as far as one was met.
     pub husks: Husks,
+    /// A position up to which all of the stream is in `state`.
+    seen: Option<u64>,
 }
 
 /// What a command led to.
@@ -115,11 +117,16 @@ impl<A: Aggregate> Fold<A> {
             seq: 0,
             last: None,
             husks: Husks::default(),
+            seen: None,
         }
     }
 
     /// Folds what the stream has got since.
     pub async fn refresh(&mut self, store: &dyn Store) -> Result<(), LoadError> {
+        if self.seen.is_some_and(|seen| store.ends_at(self.log, seen)) {
+            return Ok(());
+        }
+        let tail = store.tail(self.log).ok();
         loop {
             let page = store
                 .read_stream(
@@ -131,6 +138,7 @@ impl<A: Aggregate> Fold<A> {
                 .await
                 .map_err(|source| self.unread(source))?;
             if page.events.is_empty() {
+                self.seen = tail.map(|tail| tail.pos);
                 return Ok(());
             }
             if page.events.iter().any(|event| event.body.is_none()) {
@@ -154,17 +162,37 @@ impl<A: Aggregate> Fold<A> {
             source,
         })?;
         if let Some(event_of) = payload.and_then(A::pick) {
-            let state = std::mem::take(&mut self.state);
-            self.state = state
-                .evolve(&event_of)
-                .map_err(|source| LoadError::Illegal {
-                    stream: self.stream.clone(),
-                    pos: event.pos,
-                    source,
-                })?;
+            self.evolve(&event_of, event.pos)?;
         }
         self.seq = event.seq;
         self.last = event.event_id();
+        Ok(())
+    }
+
+    /// Takes in what was appended behind all that is in the state, and is the end of the log: nothing has to be read.
+    fn take_own(
+        &mut self,
+        events: &[A::Event],
+        range: Range,
+        last: EventId,
+    ) -> Result<(), LoadError> {
+        for (pos, event) in (range.first..).zip(events) {
+            self.evolve(event, pos)?;
+            self.seq += 1;
+        }
+        self.last = Some(last);
+        self.seen = Some(range.last);
+        Ok(())
+    }
+
+    fn evolve(&mut self, event: &A::Event, pos: u64) -> Result<(), LoadError> {
+        let state = std::mem::take(&mut self.state);
+        let evolved = state.evolve(event);
+        self.state = evolved.map_err(|source| LoadError::Illegal {
+            stream: self.stream.clone(),
+            pos,
+            source,
+        })?;
         Ok(())
     }
 
@@ -249,7 +277,16 @@ impl<A: Aggregate> Fold<A> {
             };
             match store.append(self.log, append).await {
                 Ok(appended) => {
-                    self.refresh(store).await.map_err(Execute::Load)?;
+                    match appended {
+                        // Nobody else has written since either.
+                        Appended::Committed(range, Some(last))
+                            if store.ends_at(self.log, range.last) =>
+                        {
+                            self.take_own(&events, range, last)
+                        }
+                        _ => self.refresh(store).await,
+                    }
+                    .map_err(Execute::Load)?;
                     let range = appended.range();
                     let key = OffsetKey::new(self.log, range.last, range.chain);
                     let replayed = matches!(appended, Appended::Replayed(_));

@@ -81,6 +81,7 @@ impl Store for MemoryStore {
 
     async fn append(&self, id: LogId, append: Append) -> Result<Appended, AppendError> {
         let prepared = append.prepare(&*self.ids)?;
+        let last_event = prepared.last().map(|event| event.event_id);
         let mut logs = self.lock();
         let moved_to = logs.get(id)?.moved_to;
         if let Some(known) = logs.happened(id, append.command) {
@@ -125,7 +126,7 @@ impl Store for MemoryStore {
             },
         );
         self.ring(log);
-        Ok(Appended::Committed(log.range(first, last)))
+        Ok(Appended::Committed(log.range(first, last), last_event))
     }
 
     async fn replicate(&self, id: LogId, events: Vec<Recorded>) -> Result<Tail, ReplicaError> {
@@ -245,6 +246,10 @@ impl Store for MemoryStore {
 
     fn tail(&self, id: LogId) -> Result<Tail, ReadError> {
         self.lock().read(id).map(Log::tail)
+    }
+
+    fn ends_at(&self, id: LogId, pos: u64) -> bool {
+        self.lock().read(id).is_ok_and(|log| log.end.pos == pos)
     }
 
     async fn chain_at(&self, id: LogId, pos: u64) -> Result<ChainHash, ReadError> {

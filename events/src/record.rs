@@ -64,6 +64,7 @@ pub struct Body {
 /// An event with everything that needs no lock already done: encoded, salted, hashed.
 #[derive(Clone, Debug)]
 pub struct Prepared {
+    pub event_id: EventId,
     pub stream: StreamName,
     pub kind: u32,
     pub version: u32,
@@ -88,9 +89,10 @@ impl Append {
         let mut total = 0;
         let mut prepared = Vec::with_capacity(self.events.len());
         for event in &self.events {
+            let event_id = EventId(ids.draw());
             let header = Bytes::from(
                 Header {
-                    event_id: ids.draw().as_bytes().to_vec(),
+                    event_id: event_id.as_bytes().to_vec(),
                     command_id: self.command.as_bytes().to_vec(),
                     actor: Some(self.actor.clone()),
                     cause: self
@@ -115,6 +117,7 @@ impl Append {
             let salt = ids.salt().ok_or(AppendError::NoRandomness)?;
             let payload_hash = PayloadHash::of(&salt, &payload);
             prepared.push(Prepared {
+                event_id,
                 stream: event.stream.clone(),
                 kind: kind.number(),
                 version: kind.version(),

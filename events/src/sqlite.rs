@@ -221,6 +221,7 @@ impl Store for SqliteStore {
             .get(id)
             .ok_or(AppendError::NoSuchLog { log: id })?;
         let prepared = append.prepare(&*self.ids)?;
+        let last_event = prepared.last().map(|event| event.event_id);
         let key = writing_key(log.sealing(&*self.keys))?;
         let events = seal_append(key.as_ref(), id, prepared)?;
         let Append {
@@ -236,6 +237,7 @@ impl Store for SqliteStore {
                 digest,
                 expect,
                 events,
+                last_event,
             })
             .await
     }
@@ -371,6 +373,15 @@ impl Store for SqliteStore {
 
     fn tail(&self, id: LogId) -> Result<Tail, ReadError> {
         self.log(id).map(|log| log.tail())
+    }
+
+    fn ends_at(&self, id: LogId, pos: u64) -> bool {
+        // Whoever has the writer is the only one who has it.
+        self.writer().is_ok()
+            && self
+                .directory
+                .get(id)
+                .is_some_and(|log| log.end().pos == pos)
     }
 
     async fn chain_at(&self, id: LogId, pos: u64) -> Result<ChainHash, ReadError> {

@@ -5,7 +5,7 @@ use tokio::sync::watch;
 
 use crate::{
     chain::{Break, ChainHash},
-    id::{CommandId, LogId, StreamName},
+    id::{CommandId, EventId, LogId, StreamName},
     offset_key::OffsetKey,
     record::{Append, Recorded},
     tables::Tables,
@@ -97,7 +97,8 @@ pub struct Range {
 /// The answer to an append. Given only once the events are on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
-    Committed(Range),
+    /// Also the id of its last event, if it has events.
+    Committed(Range, Option<EventId>),
     /// The command had happened before; this is what it wrote then.
     Replayed(Range),
 }
@@ -183,6 +184,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns the durable tail.
     fn tail(&self, log: LogId) -> Result<Tail, ReadError>;
+
+    /// Whether the log is known to end at `pos`, so that nothing has to be read to see what came since. Stores that
+    /// others write to cannot know.
+    fn ends_at(&self, _log: LogId, _pos: u64) -> bool {
+        false
+    }
 
     /// Returns the link at `pos` (0 = genesis).
     async fn chain_at(&self, log: LogId, pos: u64) -> Result<ChainHash, ReadError>;
@@ -414,7 +421,7 @@ impl AppendError {
 impl Appended {
     pub fn range(&self) -> Range {
         match self {
-            Self::Committed(range) | Self::Replayed(range) => *range,
+            Self::Committed(range, _) | Self::Replayed(range) => *range,
         }
     }
 }

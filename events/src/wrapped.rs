@@ -97,6 +97,10 @@ impl<T: Wrapped> Store for T {
         self.inner().tail(log)
     }
 
+    fn ends_at(&self, log: LogId, pos: u64) -> bool {
+        self.inner().ends_at(log, pos)
+    }
+
     async fn chain_at(&self, log: LogId, pos: u64) -> Result<ChainHash, ReadError> {
         self.inner().chain_at(log, pos).await
     }

@@ -86,8 +86,16 @@ impl Streamed {
     pub(super) async fn due(&self) {
         if self.pending.is_empty() {
             std::future::pending::<()>().await;
-        } else if self.pending_bytes < CHUNK_BYTES_MAX {
+        } else {
             sleep_until(self.next_write).await;
+        }
+    }
+
+    /// Returns at once where what is there has waited for long, or is much: a stream that never pauses is written too.
+    pub(super) async fn overdue(&self) {
+        let is_late = !self.pending.is_empty() && Instant::now() >= self.next_write + PACE;
+        if !is_late && self.pending_bytes < CHUNK_BYTES_MAX {
+            std::future::pending::<()>().await;
         }
     }
 

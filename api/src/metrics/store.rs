@@ -28,7 +28,7 @@ impl Measured {
 /// How an append came out: a refusal is an answer, a failure is the store's.
 fn outcome(appended: &Result<Appended, AppendError>) -> &'static str {
     match appended {
-        Ok(Appended::Committed(_)) => "committed",
+        Ok(Appended::Committed(..)) => "committed",
         Ok(Appended::Replayed(_)) => "replayed",
         Err(
             AppendError::Overloaded
@@ -52,7 +52,7 @@ impl Wrapped for Measured {
         let appended = self.store.append(log, append).await;
         metrics::histogram!(APPEND_SECONDS).record(begun.elapsed());
         metrics::counter!(APPENDS, "outcome" => outcome(&appended)).increment(1);
-        if let Ok(Appended::Committed(range)) = &appended {
+        if let Ok(Appended::Committed(range, _)) = &appended {
             let events = range.last + 1 - range.first;
             metrics::counter!(APPENDED_EVENTS).increment(events);
             metrics::histogram!(APPEND_EVENTS)

@@ -134,12 +134,14 @@ impl Store for PgStore {
     async fn append(&self, id: LogId, append: record::Append) -> Result<Appended, AppendError> {
         let log = self.shelf.log(id).await.map_err(unread)?;
         let prepared = append.prepare(&*self.ids)?;
+        let last_event = prepared.last().map(|event| event.event_id);
         let key = writing_key(&self.keys, &log).await?;
         let request = Append {
             command: append.command,
             digest: append.digest,
             expect: append.expect,
             events: seal_append(key.as_ref(), id, prepared)?,
+            last_event,
         };
         let (reply, answer) = oneshot::channel();
         let job = Job::Append(Asked {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     chain::Link,
-    id::{CommandId, StreamName},
+    id::{CommandId, EventId, StreamName},
     record::Recorded,
     replica,
     sealing::Sealed,
@@ -47,6 +47,7 @@ pub(super) struct AppendRequest {
     pub(super) digest: [u8; 32],
     pub(super) expect: Vec<(StreamName, Expect)>,
     pub(super) events: Vec<Sealed>,
+    pub(super) last_event: Option<EventId>,
 }
 
 pub(super) struct ReplicateRequest {
@@ -169,7 +170,8 @@ impl Request for AppendRequest {
                 },
             )?;
         }
-        Ok(Ok(Appended::Committed(Range { first, last, chain })))
+        let range = Range { first, last, chain };
+        Ok(Ok(Appended::Committed(range, self.last_event)))
     }
 
     fn refusal(fate: AppendError) -> AppendError {

@@ -192,3 +192,40 @@ async fn a_stale_fold_decides_again() {
     assert_eq!(letters, ['a', 'b', 'c', 'd']);
     assert_eq!(first.seq, 5);
 }
+
+/// What is taken in without being read, and what is not read because nothing came, leaves no fold behind the log.
+#[tokio::test]
+async fn folds_that_take_turns_are_what_a_reader_finds() {
+    for f in [memory(), sqlite()] {
+        let store = &*f.store;
+        let log = opened(store).await;
+        let names = [stream("agent/a"), stream("agent/b")];
+        // Two over each stream.
+        let mut folds: Vec<_> = [0, 1, 0, 1]
+            .map(|of| Fold::<Agent>::new(log, names[of].clone()))
+            .into();
+        for fold in &mut folds[..2] {
+            let asked = meta(command());
+            let created = fold.execute(store, &Ask::Create, &asked, [1; 32]);
+            created.await.unwrap();
+        }
+        let mut random = 7_u32;
+        for _ in 0..200 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let turn = (random >> 16) as usize % 4;
+            let fold = &mut folds[turn];
+            if random & 0x0100_0000 == 0 {
+                fold.refresh(store).await.unwrap();
+            } else {
+                let asked = meta(command());
+                let append = fold.execute(store, &Ask::Append('x'), &asked, [1; 32]);
+                assert_eq!(append.await.unwrap().events.len(), 1);
+            }
+            let mut anew = Fold::<Agent>::new(log, fold.stream.clone());
+            anew.refresh(store).await.unwrap();
+            let seen = |fold: &Fold<Agent>| (fold.state.clone(), fold.seq, fold.last);
+            assert_eq!(seen(fold), seen(&anew));
+        }
+        verified(store, log).await;
+    }
+}

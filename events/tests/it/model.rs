@@ -136,7 +136,7 @@ fn asked(step: &Step) -> Append {
 
 fn answer(answered: Result<Appended, AppendError>) -> Answer {
     match answered {
-        Ok(Appended::Committed(range)) => Answer::Committed(range.first, range.last),
+        Ok(Appended::Committed(range, _)) => Answer::Committed(range.first, range.last),
         Ok(Appended::Replayed(range)) => Answer::Replayed(range.first, range.last),
         Err(AppendError::CommandReused) => Answer::Reused,
         Err(AppendError::Conflict { actual, .. }) => Answer::Conflict(actual),

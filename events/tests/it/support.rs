@@ -126,7 +126,7 @@ pub(crate) fn expecting(mut append: Append, expect: &[(&str, Expect)]) -> Append
 
 pub(crate) fn committed(answer: Result<Appended, AppendError>) -> Range {
     match answer.unwrap() {
-        Appended::Committed(range) => range,
+        Appended::Committed(range, _) => range,
         Appended::Replayed(range) => panic!("replayed {range:?}"),
     }
 }
@@ -134,7 +134,7 @@ pub(crate) fn committed(answer: Result<Appended, AppendError>) -> Range {
 pub(crate) fn replayed(answer: Result<Appended, AppendError>) -> Range {
     match answer.unwrap() {
         Appended::Replayed(range) => range,
-        Appended::Committed(range) => panic!("committed {range:?}"),
+        Appended::Committed(range, _) => panic!("committed {range:?}"),
     }
 }
 

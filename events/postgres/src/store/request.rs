@@ -1,7 +1,7 @@
 //! What can be asked of a log's writer.
 
 use cocoonbox_events::{
-    AppendError, Appended, CommandId, Expect, Recorded, ReplicaError, StreamName, Tail,
+    AppendError, Appended, CommandId, EventId, Expect, Recorded, ReplicaError, StreamName, Tail,
     chain::Link, replica, sealing::Sealed, store::Range,
 };
 use tokio::sync::oneshot;
@@ -25,6 +25,7 @@ pub(crate) struct Append {
     pub(crate) digest: [u8; 32],
     pub(crate) expect: Vec<(StreamName, Expect)>,
     pub(crate) events: Vec<Sealed>,
+    pub(crate) last_event: Option<EventId>,
 }
 
 pub(crate) struct Replicate {
@@ -173,7 +174,7 @@ impl Append {
         let range = Range { first, last, chain };
         let digest = (first <= last).then_some(self.digest);
         batch.claim(self.command, digest, range);
-        Ok(Appended::Committed(range))
+        Ok(Appended::Committed(range, self.last_event))
     }
 }
 

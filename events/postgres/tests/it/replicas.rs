@@ -61,7 +61,7 @@ async fn two_write_one_log() {
                     match (here, there) {
                         (Ok(here), Ok(there)) => {
                             assert_eq!(here.range(), there.range());
-                            let is_new = |a: &Appended| matches!(a, Appended::Committed(_));
+                            let is_new = |a: &Appended| matches!(a, Appended::Committed(..));
                             assert!(is_new(&here) != is_new(&there), "once, not twice");
                             break here.range();
                         }

@@ -218,7 +218,7 @@ pub(super) async fn concurrent_duplicates_happen_once(f: Fixture) {
     for one in tries.collect::<Vec<_>>() {
         answers.push(one.await.unwrap());
     }
-    let is_committed = |a: &&_| matches!(a, cocoonbox_events::Appended::Committed(_));
+    let is_committed = |a: &&_| matches!(a, cocoonbox_events::Appended::Committed(..));
     assert_eq!(answers.iter().filter(is_committed).count(), 1);
     assert!(
         answers

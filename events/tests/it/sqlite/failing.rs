@@ -18,7 +18,7 @@ async fn a_full_disk_refuses_and_recovers() {
     let mut acked = 0;
     let refused = loop {
         match store.append(log, append(&[("agent/a", &text)])).await {
-            Ok(Appended::Committed(range)) => acked = range.last,
+            Ok(Appended::Committed(range, _)) => acked = range.last,
             other => break other,
         }
     };

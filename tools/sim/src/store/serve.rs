@@ -122,7 +122,7 @@ impl Inner {
                 }
                 let command = (append.command, append.digest);
                 let appended = done(self.front.append(log, append));
-                if let Ok(Appended::Committed(range)) = &appended {
+                if let Ok(Appended::Committed(range, _)) = &appended {
                     let events = self.written(log, range.first - 1);
                     let batch = disk::encode(log, &events);
                     lock(&self.state)
