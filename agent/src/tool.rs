@@ -25,7 +25,7 @@ pub(crate) use computer::computer_tools;
 pub(crate) use files::file_tools;
 pub(crate) use finished::{Finished, Picture, Told};
 pub(crate) use shell::ShellTool;
-pub(crate) use table::Tools;
+pub(crate) use table::{Offered, Tools};
 pub(crate) use task::TaskTool;
 pub(crate) use terminal::TerminalTool;
 pub(crate) use web::WebTool;

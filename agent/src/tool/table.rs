@@ -16,19 +16,34 @@ use crate::{args::Read, blobs::Blobs, mcp::Servers, wire::ToolSpec};
 #[derive(Clone)]
 pub(crate) struct Tools {
     blobs: Blobs,
-    groups: Arc<RwLock<Vec<(String, Group)>>>,
+    table: Arc<RwLock<Table>>,
     schemas: Arc<Schemas>,
     servers: Arc<OnceLock<Servers>>,
 }
 
 type Group = Vec<Arc<dyn Tool>>;
 
+#[derive(Default)]
+struct Table {
+    groups: Vec<(String, Group)>,
+    /// Made when first asked for. Every turn of every agent shares them.
+    offered: Vec<(Asker, Arc<Offered>)>,
+}
+
+/// What agents of one kind are told of.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    pub(crate) tools: Vec<ToolSpec>,
+    /// BLAKE3 of them as they are offered.
+    pub(crate) hash: Vec<u8>,
+}
+
 impl Tools {
     /// An empty table. What is too long for a result is kept in `blobs`.
     pub(crate) fn new(blobs: Blobs) -> Self {
         Self {
             blobs,
-            groups: Arc::default(),
+            table: Arc::default(),
             schemas: Arc::default(),
             servers: Arc::default(),
         }
@@ -37,10 +52,11 @@ impl Tools {
     /// Puts a group of tools in the place of the one of this name, or behind all others. A tool whose
     /// name an earlier group has is not found.
     pub(crate) fn replace(&self, group: &str, tools: Group) {
-        let mut groups = self.groups.write().unwrap_or_else(PoisonError::into_inner);
-        match groups.iter_mut().find(|(name, _)| name == group) {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        table.offered.clear();
+        match table.groups.iter_mut().find(|(name, _)| name == group) {
             Some((_, there)) => *there = tools,
-            None => groups.push((group.to_owned(), tools)),
+            None => table.groups.push((group.to_owned(), tools)),
         }
     }
 
@@ -57,15 +73,19 @@ impl Tools {
     }
 
     /// Returns what this agent is told of.
-    pub(crate) fn specs(&self, asker: Asker) -> Vec<ToolSpec> {
-        let mut specs = Vec::<ToolSpec>::new();
-        for tool in self.all().iter().filter(|tool| tool.is_for(asker)) {
-            let spec = tool.spec();
-            if !specs.iter().any(|known| known.name == spec.name) {
-                specs.push(spec.clone());
-            }
+    pub(crate) fn offered(&self, asker: Asker) -> Arc<Offered> {
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(offered) = table.made(asker) {
+            return offered;
         }
-        specs
+        drop(table);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(offered) = table.made(asker) {
+            return offered;
+        }
+        let offered = Arc::new(Offered::of(&table.all(), asker));
+        table.offered.push((asker, Arc::clone(&offered)));
+        offered
     }
 
     /// Notes in a reply what its tools say that they risk.
@@ -140,9 +160,10 @@ impl Tools {
             return Err(Problem::NoSuchTool {
                 name: call.name.chars().filter(shown).take(60).collect(),
                 known: self
-                    .specs(asker)
-                    .into_iter()
-                    .map(|spec| spec.name)
+                    .offered(asker)
+                    .tools
+                    .iter()
+                    .map(|tool| tool.name.clone())
                     .collect(),
             });
         };
@@ -151,7 +172,52 @@ impl Tools {
     }
 
     fn all(&self) -> Group {
-        let groups = self.groups.read().unwrap_or_else(PoisonError::into_inner);
-        groups.iter().flat_map(|(_, tools)| tools.clone()).collect()
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        table.all()
     }
+}
+
+impl Table {
+    fn made(&self, asker: Asker) -> Option<Arc<Offered>> {
+        let found = self.offered.iter().find(|(of, _)| *of == asker);
+        found.map(|(_, offered)| Arc::clone(offered))
+    }
+
+    fn all(&self) -> Group {
+        let tools = self.groups.iter().flat_map(|(_, tools)| tools);
+        tools.cloned().collect()
+    }
+}
+
+impl Offered {
+    fn of(all: &[Arc<dyn Tool>], asker: Asker) -> Self {
+        let mut tools = Vec::<ToolSpec>::new();
+        for tool in all.iter().filter(|tool| tool.is_for(asker)) {
+            let spec = tool.spec();
+            if !tools.iter().any(|known| known.name == spec.name) {
+                tools.push(spec.clone());
+            }
+        }
+        let hash = hash(&tools);
+        Self { tools, hash }
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.tools.iter().map(|tool| tool.name.clone().into_owned())
+    }
+}
+
+fn hash(tools: &[ToolSpec]) -> Vec<u8> {
+    let mut hasher = blake3::Hasher::new();
+    for tool in tools {
+        for part in [
+            tool.name.as_ref(),
+            tool.description.as_ref(),
+            &tool.parameters.to_string(),
+        ] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+    }
+    hasher.finalize().as_bytes().to_vec()
 }

@@ -26,22 +26,6 @@ pub(super) async fn system(shared: &Shared, asker: Asker, tools: &[ToolSpec]) ->
     })
 }
 
-/// Returns the BLAKE3 of tools as they are offered.
-pub(super) fn tools_hash(tools: &[ToolSpec]) -> Vec<u8> {
-    let mut hasher = blake3::Hasher::new();
-    for tool in tools {
-        for part in [
-            tool.name.as_ref(),
-            tool.description.as_ref(),
-            &tool.parameters.to_string(),
-        ] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
-    }
-    hasher.finalize().as_bytes().to_vec()
-}
-
 async fn guidance(shared: &Shared) -> Option<GuidanceResponse> {
     match timeout(GUIDANCE_MAX, shared.toolhost.guidance()).await {
         Ok(Ok(guidance)) => Some(guidance),

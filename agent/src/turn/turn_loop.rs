@@ -27,8 +27,8 @@ use crate::{
     exec::Toolhost,
     journal::{self, Journal},
     saves::Saves,
-    tool::{self, Asker, Tools},
-    wire::{Call, Caller, Door, Heard, ImageBytes, Request, ToolSpec, images_shown},
+    tool::{self, Asker, Offered, Tools},
+    wire::{Call, Caller, Door, Heard, ImageBytes, Request, images_shown},
 };
 
 /// Tools of one reply that run at one time. Only those that read do so beside each other.
@@ -70,8 +70,7 @@ pub(super) struct TurnLoop {
 struct Told {
     turn_id: String,
     system: String,
-    tools: Vec<ToolSpec>,
-    tools_hash: Vec<u8>,
+    offered: Arc<Offered>,
 }
 
 /// Why a loop ends.
@@ -126,7 +125,7 @@ impl TurnLoop {
             self.refresh().await?;
             match self.fold.state.next() {
                 Next::Idle => {
-                    // The tools' schemas are most of what a conversation holds, and the next turn asks anew.
+                    // The next turn asks anew.
                     self.told = None;
                     self.shared.roster.settle();
                     if self.rest().await? {
@@ -273,10 +272,9 @@ impl TurnLoop {
         if self.shared.tools.refresh().now_or_never().is_none() {
             return false;
         }
-        let tools = self.shared.tools.specs(Asker::of(&self.fold.state));
+        let offered = self.shared.tools.offered(Asker::of(&self.fold.state));
         let turn = self.fold.state.turn.as_ref();
-        turn.is_some_and(|turn| turn.turn_id == told.turn_id)
-            && instruct::tools_hash(&tools) == told.tools_hash
+        turn.is_some_and(|turn| turn.turn_id == told.turn_id) && offered.hash == told.offered.hash
     }
 
     /// Makes what the model is told before the conversation: once in a turn, and when the tools change.
@@ -289,30 +287,27 @@ impl TurnLoop {
             return Ok(());
         }
         let asker = Asker::of(state);
-        let tools = self.shared.tools.specs(asker);
-        let tools_hash = instruct::tools_hash(&tools);
+        let offered = self.shared.tools.offered(asker);
         let is_told =
-            |told: &Arc<Told>| told.turn_id == turn.turn_id && told.tools_hash == tools_hash;
+            |told: &Arc<Told>| told.turn_id == turn.turn_id && told.offered.hash == offered.hash;
         if self.told.as_ref().is_some_and(is_told) {
             return Ok(());
         }
         let turn_id = turn.turn_id.clone();
-        let system = instruct::system(&self.shared, asker, &tools).await;
-        let names = tools.iter().map(|tool| tool.name.clone().into_owned());
-        let names: Vec<_> = names.collect();
-        if !state.is_instructed(&system, &names, &tools_hash) {
+        let system = instruct::system(&self.shared, asker, &offered.tools).await;
+        let names: Vec<_> = offered.names().collect();
+        if !state.is_instructed(&system, &names, &offered.hash) {
             let command = Command::Instruct {
                 system: system.clone(),
                 tools: names,
-                tools_hash: tools_hash.clone(),
+                tools_hash: offered.hash.clone(),
             };
             self.execute(&command).await?;
         }
         self.told = Some(Arc::new(Told {
             turn_id,
             system,
-            tools,
-            tools_hash,
+            offered,
         }));
         Ok(())
     }
@@ -336,7 +331,7 @@ impl TurnLoop {
             model,
             system: told.as_ref().map_or(summary::SYSTEM, |told| &told.system),
             conversation: &conversation,
-            tools: told.as_ref().map_or(&[], |told| told.tools.as_slice()),
+            tools: told.as_ref().map_or(&[], |told| &told.offered.tools),
             images: &images,
         };
         let agent_id = self.agent_id.clone();
@@ -395,7 +390,8 @@ impl TurnLoop {
                 () = wake.notified() => if self.is_cancelled().await? {
                     return Ok(Ended::Broken(model::cancelled(call_id)));
                 },
-                () = streamed.due() => self.write(call_id, &mut streamed).await?,
+                () = streamed.overdue() => self.write(call_id, &mut streamed).await?,
+                // Before what is only due: what has come already goes into the same append, perhaps the whole reply.
                 heard = call.next() => match heard {
                     Ok(Heard::More(deltas)) => streamed.take(deltas),
                     Ok(Heard::Whole(mut reply)) => {
@@ -413,6 +409,7 @@ impl TurnLoop {
                         return Ok(Ended::Broken(model::failed(call_id, failure)));
                     }
                 },
+                () = streamed.due() => self.write(call_id, &mut streamed).await?,
             }
         }
     }

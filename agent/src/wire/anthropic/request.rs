@@ -57,12 +57,13 @@ pub(in crate::wire) fn body(request: &Request<'_>) -> Value {
         "max_tokens": request.output_tokens_max(),
         "stream": true,
         "system": [{ "type": "text", "text": request.system }],
-        "tools": tools,
-        "messages": messages
-            .into_iter()
-            .map(|message| json!({ "role": message.role, "content": message.content }))
-            .collect::<Vec<_>>(),
+        "tools": null,
+        "messages": null,
     });
+    // Put in their places as they are: the macro copies, and pictures are in them.
+    body["tools"] = tools.into();
+    let messages = messages.into_iter().map(Message::into_json);
+    body["messages"] = messages.collect();
     mark(&mut body["system"][0]);
     if let Some(tokens) = thinking {
         body["thinking"] = json!({ "type": "enabled", "budget_tokens": tokens });
@@ -74,6 +75,14 @@ pub(in crate::wire) fn body(request: &Request<'_>) -> Value {
 struct Message {
     role: &'static str,
     content: Vec<Value>,
+}
+
+impl Message {
+    fn into_json(self) -> Value {
+        let mut message = json!({ "role": self.role, "content": null });
+        message["content"] = self.content.into();
+        message
+    }
 }
 
 /// Roles alternate: neighbours of one role become one message.

@@ -27,8 +27,10 @@ pub(in crate::wire) fn body(request: &Request<'_>) -> Value {
         "max_completion_tokens": request.output_tokens_max(),
         "stream": true,
         "stream_options": { "include_usage": true },
-        "messages": messages(request),
+        "messages": null,
     });
+    // Put in its place as it is: the macro copies, and pictures are in it.
+    body["messages"] = messages(request).into();
     // Some servers refuse an empty list.
     if !tools.is_empty() {
         body["tools"] = tools.into();

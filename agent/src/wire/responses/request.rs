@@ -32,11 +32,13 @@ pub(in crate::wire) fn body(request: &Request<'_>) -> Value {
     let mut body = json!({
         "model": request.model.model,
         "instructions": request.system,
-        "input": input(request),
+        "input": null,
         "max_output_tokens": request.output_tokens_max().max(OUTPUT_TOKENS_MIN),
         "store": false,
         "stream": true,
     });
+    // Put in its place as it is: the macro copies, and pictures are in it.
+    body["input"] = input(request).into();
     if !tools.is_empty() {
         body["tools"] = tools.into();
     }
