@@ -1,10 +1,12 @@
-//! Accounts: users, their logs and their tokens.
+//! Accounts: users, their logs, their tokens and their passkeys.
 //!
 //! A user is first added to the directory (system log: names are unique there), then gets an account
 //! log. A crash in between is mended by doing the rest again: at the next start, or when the same
 //! request is repeated.
 
+mod account;
 mod links;
+mod passkeys;
 
 use std::{
     collections::HashMap,
@@ -14,13 +16,14 @@ use std::{
 use cocoonbox_commands::{directory, user};
 use cocoonbox_events::{
     AppendError, CommandId, Execute, Executed, Fold, Ids, LoadError, LogId, LogKind, Meta, NewLog,
-    OffsetKey, Payload, ReadError, Store, StreamName, UserEvent, limits::PAGE_EVENTS_MAX,
+    OffsetKey, ReadError, Store, StreamName, UserEvent,
 };
-
 use tokio_util::sync::CancellationToken;
 
+pub use self::{account::Account, passkeys::Named};
 use crate::{
     auth::{Caller, Denied},
+    passkeys::Refused,
     vault::{Token, Vault, VaultError},
 };
 
@@ -40,17 +43,6 @@ pub struct Accounts {
 struct Live {
     user_id: String,
     ended: CancellationToken,
-}
-
-/// A user as the logs have it.
-#[derive(Clone, Debug)]
-pub struct Account {
-    pub user_id: String,
-    pub log: LogId,
-    pub state: user::State,
-    pub created_us: i64,
-    /// When each token was issued, by token id.
-    pub issued_us: HashMap<String, i64>,
 }
 
 /// A token that was just issued.
@@ -80,6 +72,15 @@ pub enum AccountError {
     Log(#[from] AppendError),
     #[error("the name of a stream")]
     Stream(#[from] cocoonbox_events::id::BadStreamName),
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("this passkey is not known here: it was removed, or was never added")]
+    UnknownPasskey,
+    #[error(
+        "this passkey has counted fewer signatures than are known, so somebody may hold a copy of it; sign in by a \
+         link and remove it"
+    )]
+    CopiedPasskey,
 }
 
 impl Accounts {
@@ -138,12 +139,7 @@ impl Accounts {
                 return Caller::Nobody(Denied::Unavailable);
             }
         };
-        let account = match self.account(&owner.user_id).await {
-            // Whose token is kept may have been made by another process a moment ago.
-            Err(AccountError::NoSuchUser(_)) => self.account_made_elsewhere(&owner.user_id).await,
-            account => account,
-        };
-        match account {
+        match self.account_anywhere(&owner.user_id).await {
             Ok(account) if account.state.opens(&owner.token_id) => Caller::User {
                 user_id: account.user_id,
                 token_id: owner.token_id,
@@ -155,60 +151,6 @@ impl Accounts {
                 Caller::Nobody(Denied::Unavailable)
             }
         }
-    }
-
-    /// Returns a user's account.
-    pub async fn account(&self, user_id: &str) -> Result<Account, AccountError> {
-        let log = self.log_of(user_id)?;
-        let mut fold = self.fold(user_id, log)?;
-        let (mut created_us, mut issued_us) = (0, HashMap::new());
-        // The fold knows no time, so the stream is read here; it is as long as the user has tokens.
-        loop {
-            let read = self
-                .store
-                .read_stream(log, &fold.stream, fold.seq, PAGE_EVENTS_MAX)
-                .await;
-            let page = read.map_err(|source| LoadError::Read {
-                stream: fold.stream.clone(),
-                source,
-            })?;
-            if page.events.is_empty() {
-                break;
-            }
-            for event in &page.events {
-                fold.take(event)?;
-                match event.payload() {
-                    Ok(Some(Payload::User(UserEvent::Created(_)))) => {
-                        created_us = event.recorded_us;
-                    }
-                    Ok(Some(Payload::User(UserEvent::TokenIssued(token)))) => {
-                        issued_us.insert(token.token_id, event.recorded_us);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(Account {
-            user_id: user_id.to_owned(),
-            log,
-            state: fold.state,
-            created_us,
-            issued_us,
-        })
-    }
-
-    async fn account_made_elsewhere(&self, user_id: &str) -> Result<Account, AccountError> {
-        let directory = self.directory().await?;
-        let user = directory.state.users().find(|user| user.user_id == user_id);
-        let user = user.ok_or_else(|| AccountError::NoSuchUser(user_id.to_owned()))?;
-        // Asked for, so that the store knows of the log before its next look.
-        let known = self.store.chain_at(user.account_log, 0).await;
-        known.map_err(AccountError::Read)?;
-        self.logs
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(user_id.to_owned(), user.account_log);
-        self.account(user_id).await
     }
 
     /// Returns a user's account log.

@@ -2,6 +2,7 @@
 //!
 //! Secrets come only from files or the environment, never from flags.
 
+mod console;
 mod fleet;
 mod models;
 
@@ -17,6 +18,7 @@ use cocoonbox_events::checkpoint::{BadKeyName, KeyName};
 use cocoonbox_installation::AddressError;
 use serde::Deserialize;
 
+pub use console::Console;
 pub use fleet::{Flags, Fleet};
 pub use models::{BadModel, Model, ModelFile, Models, settled, to_json};
 
@@ -25,6 +27,7 @@ use crate::{
     capsules::{Shelf, When},
     door::WebPolicy,
     gateway::{GatewayConfig, Secret, Vendor},
+    passkeys::BadOrigin,
 };
 
 /// One port for everything a client needs.
@@ -71,6 +74,7 @@ pub struct File {
     pub anthropic: VendorFile,
     pub openai: VendorFile,
     pub web: Web,
+    pub console: Console,
     pub limits: Limits,
     pub idle: Idle,
     pub capsule: Capsule,
@@ -232,6 +236,8 @@ pub enum ConfigError {
     BaseUrl(String),
     #[error("the origin of checkpoints")]
     Origin(#[from] BadKeyName),
+    #[error("`origins` in `[console]`")]
+    ConsoleOrigin(#[from] BadOrigin),
     #[error(transparent)]
     Price(#[from] BadPrice),
     #[error(transparent)]

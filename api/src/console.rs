@@ -9,6 +9,7 @@ mod call;
 mod files;
 mod frames;
 mod origin;
+mod passkeys;
 mod session;
 
 use std::sync::Arc;
@@ -19,13 +20,14 @@ use axum::{
     extract::{Request, State},
     middleware,
     response::{IntoResponse, Response},
-    routing::{any, get},
+    routing::{any, get, post},
 };
 use cocoonbox_events::Clock;
 use tokio_util::sync::CancellationToken;
 use tonic_web::GrpcWebLayer;
 use tower::{Layer as _, ServiceExt as _};
 
+pub use self::passkeys::Passkeys;
 use crate::accounts::Accounts;
 
 /// What the console's own paths stand on.
@@ -33,6 +35,7 @@ use crate::accounts::Accounts;
 pub struct Console {
     pub accounts: Arc<Accounts>,
     pub clock: Arc<dyn Clock>,
+    pub passkeys: Arc<Passkeys>,
     /// Every service, as other clients have it.
     pub grpc: Router,
     pub stop: CancellationToken,
@@ -50,6 +53,16 @@ pub fn routes(console: Console) -> Router {
             "/console/session",
             get(session::show).post(session::begin).delete(session::end),
         )
+        .route(
+            "/console/passkeys",
+            get(passkeys::places).post(passkeys::add),
+        )
+        .route(
+            "/console/passkeys/registration",
+            post(passkeys::ask_for_new),
+        )
+        .route("/console/passkeys/assertion", post(passkeys::ask_who))
+        .route("/console/passkeys/session", post(passkeys::begin))
         .route("/console/call/{service}/{method}", any(call::open))
         .fallback(grpc)
         .layer(middleware::from_fn(origin::admit))

@@ -27,6 +27,7 @@ pub mod lease;
 pub mod lifecycle;
 pub mod metrics;
 pub mod operator;
+pub mod passkeys;
 pub mod replica;
 pub mod revocable;
 pub mod revocations;

@@ -311,6 +311,8 @@ impl Server {
         let history = History {
             views: views.clone(),
         };
+        let places = config.file.console.places(listen.port())?;
+        let passkeys = console::Passkeys::new(places, keys.derive("passkey challenges"));
         let eraser = Eraser {
             place,
             accounts: accounts.clone(),
@@ -363,7 +365,7 @@ impl Server {
             store: store.clone(),
             handle: checkpoints,
         };
-        let for_console = (accounts.clone(), clock.clone());
+        let for_console = (accounts.clone(), clock.clone(), Arc::new(passkeys));
         let router = router(
             accounts,
             users,
@@ -399,10 +401,11 @@ impl Server {
         // Stopped last: what is written while the rest stops is signed too.
         let (sign, signer) = (CancellationToken::new(), TaskTracker::new());
         signer.spawn(checkpointer.run(sign.clone()));
-        let (accounts, clock) = for_console;
+        let (accounts, clock, passkeys) = for_console;
         let console = console::routes(Console {
             accounts,
             clock,
+            passkeys,
             grpc: router.clone(),
             stop: stop.clone(),
         });

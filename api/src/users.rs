@@ -1,6 +1,6 @@
 //! `cocoonbox.control.v1.Users`.
 
-use std::{pin::Pin, sync::Arc};
+use std::{collections::HashMap, pin::Pin, sync::Arc};
 
 use cocoonbox_commands::{directory, user};
 use cocoonbox_events::{CommandId, Ids, Store};
@@ -8,10 +8,11 @@ use cocoonbox_projections::Views;
 use cocoonbox_proto::{
     control::v1::{
         AccountEventsRequest, AuditPage, AuditRequest, BootstrapRequest, CreateUserRequest,
-        DeleteUserRequest, DeleteUserResponse, IssueTokenRequest, IssuedToken, ListTokensRequest,
-        ListTokensResponse, ListUsersRequest, ListUsersResponse, RevokeTokenRequest,
-        RevokeTokenResponse, Token, UsageRequest, UsageResponse, UsageRow, User, WhoAmIRequest,
-        users_server,
+        DeleteUserRequest, DeleteUserResponse, IssueTokenRequest, IssuedToken, ListPasskeysRequest,
+        ListPasskeysResponse, ListTokensRequest, ListTokensResponse, ListUsersRequest,
+        ListUsersResponse, Passkey, RemovePasskeyRequest, RemovePasskeyResponse,
+        RevokeTokenRequest, RevokeTokenResponse, Token, UsageRequest, UsageResponse, UsageRow,
+        User, WhoAmIRequest, users_server,
     },
     log::v1::EventOrHeartbeat,
 };
@@ -140,6 +141,42 @@ impl users_server::Users for Users {
             .await
             .map_err(from_account)?;
         Ok(Response::new(RevokeTokenResponse {
+            offset_key: key.to_string(),
+        }))
+    }
+
+    async fn list_passkeys(
+        &self,
+        request: Request<ListPasskeysRequest>,
+    ) -> Result<Response<ListPasskeysResponse>, Status> {
+        let account = self.account(request.extensions()).await?;
+        let ms = |at: &HashMap<String, i64>, id| at.get(id).map_or(0, |us| us / 1_000);
+        let passkeys = account.state.live_passkeys().map(|(id, passkey)| Passkey {
+            id: id.to_owned(),
+            name: passkey.name.clone(),
+            host: passkey.host.clone(),
+            added_at_ms: ms(&account.added_us, id),
+            used_at_ms: ms(&account.used_us, id),
+            is_copied: passkey.is_copied,
+        });
+        Ok(Response::new(ListPasskeysResponse {
+            passkeys: passkeys.collect(),
+        }))
+    }
+
+    async fn remove_passkey(
+        &self,
+        request: Request<RemovePasskeyRequest>,
+    ) -> Result<Response<RemovePasskeyResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        let user_id = caller.user()?.to_owned();
+        let passkey_id = &request.get_ref().passkey_id;
+        let key = self
+            .accounts
+            .remove_passkey(&user_id, passkey_id, &caller)
+            .await
+            .map_err(from_account)?;
+        Ok(Response::new(RemovePasskeyResponse {
             offset_key: key.to_string(),
         }))
     }
@@ -335,6 +372,16 @@ pub(crate) fn from_account(error: AccountError) -> Status {
         AccountError::Directory(error) => status::from_execute(error, from_directory),
         AccountError::User(error) => status::from_execute(error, from_user),
         AccountError::Log(error) => status::from_append(error),
+        AccountError::Refused(refused) => {
+            let why = status::describe(&refused);
+            status::status(Code::PermissionDenied, "PASSKEY_REFUSED", why)
+        }
+        AccountError::UnknownPasskey => {
+            status::status(Code::NotFound, "NO_SUCH_PASSKEY", error.to_string())
+        }
+        AccountError::CopiedPasskey => {
+            status::status(Code::PermissionDenied, "PASSKEY_COPIED", error.to_string())
+        }
         AccountError::Load(_)
         | AccountError::Read(_)
         | AccountError::Vault(_)
@@ -386,6 +433,22 @@ fn from_user(rejection: user::Rejection) -> Status {
             Code::FailedPrecondition,
             "NO_SUCH_LINK",
             "this sign-in link was used, or is too old; get another with `cocoonbox console`",
+        ),
+        R::NoSuchPasskey { .. } => {
+            status::status(Code::NotFound, "NO_SUCH_PASSKEY", rejection.to_string())
+        }
+        R::PasskeyKnown => {
+            status::status(Code::AlreadyExists, "PASSKEY_KNOWN", rejection.to_string())
+        }
+        R::TooManyPasskeys => status::status(
+            Code::ResourceExhausted,
+            "TOO_MANY_PASSKEYS",
+            rejection.to_string(),
+        ),
+        R::ChallengeSpent => status::status(
+            Code::PermissionDenied,
+            "NOT_ASKED",
+            "this was answered before; try again",
         ),
     }
 }

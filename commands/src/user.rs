@@ -1,10 +1,13 @@
 //! One account, stream `user/<id>` of its account log.
 
+mod passkey;
+
 use std::collections::BTreeMap;
 
 use cocoonbox_events::{Aggregate, IllegalTransition, Payload, UserEvent};
 use cocoonbox_proto::log::v1 as log;
 
+pub use self::passkey::{CHALLENGE_LIFE_US, Challenge, NewPasskey, PASSKEYS_MAX, Passkey, Signed};
 use crate::name::{BadName, check_account, check_label};
 
 /// Live tokens of one user. One per device and script; more than this is a script that forgets them.
@@ -20,6 +23,10 @@ pub struct State {
     pub deleted: bool,
     /// Every token there ever was, by id.
     pub tokens: BTreeMap<String, Token>,
+    /// Every passkey there ever was, by id.
+    pub passkeys: BTreeMap<String, Passkey>,
+    /// Challenges that were answered and are not too old to be answered again, with when they were made.
+    spent: BTreeMap<Vec<u8>, i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +63,22 @@ pub enum Command {
     RevokeToken {
         token_id: String,
     },
-    /// Revokes every token with it.
+    /// The passkey was checked to be made for this challenge.
+    AddPasskey {
+        passkey: NewPasskey,
+        challenge: Challenge,
+    },
+    /// Gives a token for what a passkey has signed, which was checked.
+    SignIn {
+        signed: Signed,
+        challenge: Challenge,
+        token_id: String,
+        label: String,
+    },
+    RemovePasskey {
+        passkey_id: String,
+    },
+    /// Revokes every token with it, and every passkey.
     Delete,
 }
 
@@ -80,6 +102,14 @@ pub enum Rejection {
     TokenRevoked { token_id: String },
     #[error("this is no sign-in link, or it was used")]
     NoSuchLink,
+    #[error("passkey `{passkey_id}` does not exist")]
+    NoSuchPasskey { passkey_id: String },
+    #[error("this passkey was added already")]
+    PasskeyKnown,
+    #[error("there are {PASSKEYS_MAX} passkeys; remove one first")]
+    TooManyPasskeys,
+    #[error("this challenge was answered before")]
+    ChallengeSpent,
 }
 
 impl State {
@@ -224,6 +254,14 @@ impl Aggregate for State {
                     Some(Token { revoked: false, .. }) => Ok(vec![revoked(token_id)]),
                 }
             }
+            Command::AddPasskey { passkey, challenge } => self.add_passkey(passkey, challenge),
+            Command::SignIn {
+                signed,
+                challenge,
+                token_id,
+                label,
+            } => self.sign_in(signed, challenge, token_id, label),
+            Command::RemovePasskey { passkey_id } => self.remove_passkey(passkey_id),
             Command::Delete if !self.exists() => Err(Rejection::NotFound),
             Command::Delete if self.deleted => Ok(Vec::new()),
             Command::Delete => Ok(vec![UserEvent::Deleted(log::UserDeleted {})]),
@@ -237,6 +275,10 @@ impl Aggregate for State {
             UserEvent::Renamed(_) | UserEvent::Deleted(_) => present,
             UserEvent::TokenIssued(event) => present && !self.tokens.contains_key(&event.token_id),
             UserEvent::TokenRevoked(event) => present && self.is_live(&event.token_id),
+            UserEvent::PasskeyAdded(_)
+            | UserEvent::PasskeyUsed(_)
+            | UserEvent::PasskeyRefused(_)
+            | UserEvent::PasskeyRemoved(_) => present && self.takes_passkey(event),
         };
         if !fits {
             let state = match self.present() {
@@ -269,6 +311,12 @@ impl Aggregate for State {
                     token.revoked = true;
                 }
             }
+            UserEvent::PasskeyAdded(event) => self.take_added(event),
+            UserEvent::PasskeyUsed(event) => self.take_used(event),
+            UserEvent::PasskeyRefused(event) => {
+                self.spend(&event.challenge_id, event.challenged_us);
+            }
+            UserEvent::PasskeyRemoved(event) => self.take_removed(event),
             UserEvent::Deleted(_) => self.deleted = true,
         }
         Ok(self)

@@ -70,6 +70,7 @@ impl Kind {
             // Not for users: the api erases a name once its user is deleted.
             Self::DirectoryUserAdded
             | Self::UserTokenIssued
+            | Self::UserPasskeyAdded
             | Self::ControlTaken
             | Self::ControlReleased
             | Self::AgentPromptReceived
@@ -104,6 +105,9 @@ impl Kind {
             Self::DirectoryUserRemoved
             | Self::DirectoryUserDeletionRequested
             | Self::UserTokenRevoked
+            | Self::UserPasskeyUsed
+            | Self::UserPasskeyRefused
+            | Self::UserPasskeyRemoved
             | Self::UserDeleted
             | Self::BoxEnsureRequested
             | Self::BoxWakeRequested
@@ -177,6 +181,7 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
     match &mut husk {
         Payload::Directory(DirectoryEvent::UserAdded(added)) => added.name.clear(),
         Payload::User(UserEvent::TokenIssued(issued)) => issued.label.clear(),
+        Payload::User(UserEvent::PasskeyAdded(added)) => added.name.clear(),
         Payload::Control(ControlEvent::Taken(taken)) => taken.label.clear(),
         Payload::Control(ControlEvent::Released(released)) => released.note.clear(),
         Payload::Agent(event) => empty_agent(event)?,
@@ -197,6 +202,9 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
             UserEvent::Created(_)
             | UserEvent::Renamed(_)
             | UserEvent::TokenRevoked(_)
+            | UserEvent::PasskeyUsed(_)
+            | UserEvent::PasskeyRefused(_)
+            | UserEvent::PasskeyRemoved(_)
             | UserEvent::Deleted(_),
         )
         | Payload::Box(_)

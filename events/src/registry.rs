@@ -132,6 +132,10 @@ registry! {
         12 "user.token_issued" v 1 => TokenIssued(UserTokenIssued),
         13 "user.token_revoked" v 1 => TokenRevoked(UserTokenRevoked),
         14 "user.deleted" v 1 => Deleted(UserDeleted),
+        15 "user.passkey_added" v 1 => PasskeyAdded(UserPasskeyAdded),
+        16 "user.passkey_used" v 1 => PasskeyUsed(UserPasskeyUsed),
+        17 "user.passkey_refused" v 1 => PasskeyRefused(UserPasskeyRefused),
+        18 "user.passkey_removed" v 1 => PasskeyRemoved(UserPasskeyRemoved),
     }
     /// Stream `box/<id>` of an account log.
     Box(BoxEvent) {

@@ -330,6 +330,13 @@ fn user(event: &UserEvent) -> String {
         UserEvent::Renamed(e) => e.name.clone(),
         UserEvent::TokenIssued(e) => told(&e.token_id, &e.label),
         UserEvent::TokenRevoked(e) => e.token_id.clone(),
+        UserEvent::PasskeyAdded(e) => told(&e.passkey_id, &e.name),
+        UserEvent::PasskeyUsed(e) => told(&e.passkey_id, &e.token_id),
+        UserEvent::PasskeyRefused(e) => told(
+            &e.passkey_id,
+            "its count went back: it may have been copied",
+        ),
+        UserEvent::PasskeyRemoved(e) => e.passkey_id.clone(),
         UserEvent::Deleted(_) => String::new(),
     }
 }

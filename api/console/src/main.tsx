@@ -16,7 +16,7 @@ import { w } from "./words";
 const AuditView = lazy(() => import("./audit/AuditView"));
 const SearchView = lazy(() => import("./search/SearchView"));
 
-const given = linkInAddress();
+let given = linkInAddress();
 
 function Console() {
   const [session, setSession] = useState<Session | null | undefined>();
@@ -42,7 +42,12 @@ function Console() {
       />
     );
   }
-  return <House session={session} leave={() => setSession(null)} />;
+  const leave = () => {
+    // It was good once.
+    given = undefined;
+    setSession(null);
+  };
+  return <House session={session} leave={leave} />;
 }
 
 function House({ session, leave }: { session: Session; leave: () => void }) {

@@ -8,10 +8,15 @@ use axum::{extract::Request, middleware::Next, response::Response};
 use http::{HeaderMap, HeaderValue, header};
 use tonic::Code;
 
+use super::passkeys;
 use crate::{auth::BrowserSession, status};
 
 /// Holds a device token.
 pub(super) const COOKIE: &str = "cocoonbox_session";
+
+/// What a browser was asked to sign: the text of a challenge, out of its cookie.
+#[derive(Clone, Debug)]
+pub(super) struct Asked(pub(super) String);
 
 /// Turns the cookie of an own request into the bearer token that the rest of the api knows.
 pub(super) async fn admit(mut request: Request, next: Next) -> Response {
@@ -24,12 +29,16 @@ pub(super) async fn admit(mut request: Request, next: Next) -> Response {
     let own = is_own(&request);
     let headers = request.headers_mut();
     let token = own.then(|| token(headers)).flatten();
+    let asked = own.then(|| cookie(headers, passkeys::COOKIE).map(str::to_owned));
     headers.remove(header::COOKIE);
     if let Some(token) = token
         && !headers.contains_key(header::AUTHORIZATION)
     {
         headers.insert(header::AUTHORIZATION, token);
         request.extensions_mut().insert(BrowserSession);
+    }
+    if let Some(asked) = asked.flatten() {
+        request.extensions_mut().insert(Asked(asked));
     }
     next.run(request).await
 }
@@ -66,15 +75,19 @@ fn authority(request: &Request) -> Option<&str> {
 }
 
 fn token(headers: &HeaderMap) -> Option<HeaderValue> {
-    let cookies = headers.get_all(header::COOKIE);
-    let token = cookies
-        .iter()
-        .filter_map(|line| line.to_str().ok())
-        .flat_map(|line| line.split("; "))
-        .find_map(|cookie| cookie.strip_prefix(COOKIE)?.strip_prefix('='))?;
+    let token = cookie(headers, COOKIE)?;
     let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
     bearer.set_sensitive(true);
     Some(bearer)
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let cookies = headers.get_all(header::COOKIE);
+    cookies
+        .iter()
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split("; "))
+        .find_map(|cookie| cookie.strip_prefix(name)?.strip_prefix('='))
 }
 
 #[cfg(test)]

@@ -20,15 +20,15 @@ use tonic::{Request, metadata::MetadataValue, transport::Channel};
 const WAIT: Duration = Duration::from_secs(30);
 
 /// A server with one user, and what they hold.
-struct House {
-    server: Server,
-    users: UsersClient<Channel>,
-    token: String,
+pub(crate) struct House {
+    pub(crate) server: Server,
+    pub(crate) users: UsersClient<Channel>,
+    pub(crate) token: String,
     _dir: TempDir,
 }
 
 impl House {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let data = dir.path().join("data");
         let config = Config {
@@ -56,16 +56,16 @@ impl House {
         }
     }
 
-    fn at(&self) -> SocketAddr {
+    pub(crate) fn at(&self) -> SocketAddr {
         self.server.listen
     }
 
-    fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         format!("http://{}", self.at())
     }
 
     /// A link as `cocoonbox console` gets one.
-    async fn link(&mut self) -> String {
+    pub(crate) async fn link(&mut self) -> String {
         let mut request = Request::new(IssueTokenRequest {
             label: "link".to_owned(),
             sign_in: true,

@@ -15,6 +15,7 @@ mod gateway;
 mod operator;
 mod orphans;
 mod outage;
+mod passkeys;
 mod releases;
 mod repeated;
 mod screen;

@@ -10,4 +10,5 @@ mod directory;
 mod erasure;
 mod exec;
 mod machine;
+mod passkeys;
 mod user;

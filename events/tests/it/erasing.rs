@@ -26,6 +26,8 @@ const FACTS: &[&str] = &[
     "user_id 0",
     "account_log 0",
     "token_id 0",
+    "passkey_id 0",
+    "host 0",
     "lease_id 0",
     "prompt_id 0",
     "call_id 0",

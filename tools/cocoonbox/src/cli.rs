@@ -139,6 +139,9 @@ pub enum Command {
     /// Issue, list and revoke tokens
     #[command(subcommand)]
     Token(users::Token),
+    /// List and remove passkeys
+    #[command(subcommand)]
+    Passkey(users::Passkey),
     /// Create, list and delete users
     #[command(subcommand)]
     User(users::User),

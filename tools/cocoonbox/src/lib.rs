@@ -28,6 +28,7 @@ pub mod log;
 pub mod models;
 pub mod money;
 pub mod output;
+pub mod passkeys;
 pub mod prompt;
 pub mod replay;
 pub mod run;

@@ -14,7 +14,7 @@ use crate::{
     failure::Failure,
     files, log, money,
     output::Out,
-    replay, screen, send, status, topics, transcript, up, users,
+    passkeys, replay, screen, send, status, topics, transcript, up, users,
 };
 
 /// Runs the program with the process's own arguments, environment and outputs.
@@ -58,6 +58,7 @@ async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Whoami => users::whoami(ctx).await,
         Command::Console(args) => users::console(ctx, args).await,
         Command::Token(command) => users::token(ctx, command).await,
+        Command::Passkey(command) => passkeys::passkey(ctx, command).await,
         Command::User(command) => users::user(ctx, command).await,
         Command::Ensure(args) => boxes::ensure(ctx, args).await,
         Command::Boxes => boxes::list(ctx).await,

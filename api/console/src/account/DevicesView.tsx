@@ -7,6 +7,7 @@ import type { Token } from "../protocol/cocoonbox/control/v1/users_pb";
 import { users } from "../wire/clients";
 import { words } from "../wire/failure";
 import { w } from "../words";
+import { Passkeys } from "./Passkeys";
 
 export function DevicesView({ here }: { here: string }) {
   const [tokens, setTokens] = useState<Token[] | undefined>();
@@ -48,6 +49,7 @@ export function DevicesView({ here }: { here: string }) {
       <button type="button" disabled={revoke.busy || others.length === 0} onClick={() => revoke.run(others.map((token) => token.id))}>
         {w.account.signOutEverywhere}
       </button>
+      <Passkeys />
     </section>
   );
 }

@@ -18,7 +18,7 @@ const PATH = "/console/session";
 export async function current(): Promise<Session | undefined> {
   const answer = await fetch(PATH);
   if (answer.status === 401) return undefined;
-  return read(answer);
+  return answered(answer);
 }
 
 export async function signIn(link: string): Promise<Session> {
@@ -27,7 +27,7 @@ export async function signIn(link: string): Promise<Session> {
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ link, label: browser() }),
   });
-  return read(answer);
+  return answered(answer);
 }
 
 export async function signOut(): Promise<void> {
@@ -42,7 +42,8 @@ export function linkInAddress(): string | undefined {
   return match[1];
 }
 
-async function read(answer: Response): Promise<Session> {
+/** What the api answers, or throws what it says to people. */
+export async function answered<Answer>(answer: Response): Promise<Answer> {
   if (answer.ok) return answer.json();
   const refusal: Refusal = await answer
     .json()
@@ -50,7 +51,8 @@ async function read(answer: Response): Promise<Session> {
   throw new Error(refusal.message);
 }
 
-function browser(): string {
+/** What this browser is called in lists. */
+export function browser(): string {
   const agent = navigator.userAgent;
   const name = /(Firefox|Edg|OPR|Chrome|Safari)/.exec(agent)?.[1] ?? "browser";
   const system = /(Android|iPhone|iPad|Windows|Mac OS X|Linux)/.exec(agent)?.[1] ?? "";

@@ -19,7 +19,8 @@ pub struct Login {}
 ///
 /// Prints a link that signs a browser in as you, once, within ten minutes. The console is the page that
 /// the api serves: boxes, conversations, screens, terminals, history. `cocoonbox token list` shows which
-/// browsers are signed in, `cocoonbox token revoke` ends one.
+/// browsers are signed in, `cocoonbox token revoke` ends one. Under Devices a passkey can be added there,
+/// which signs in without a link: at http://localhost:PORT, or at a name that cocoonbox.toml has.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -54,6 +55,24 @@ pub enum Token {
         /// Its id, as `cocoonbox token list` shows it
         #[arg(value_name = "TOKEN_ID")]
         token_id: String,
+    },
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum Passkey {
+    /// List your passkeys
+    ///
+    /// A passkey signs a browser in to the console without a link. It is added there, under Devices.
+    #[command(after_long_help = "Examples:\n  cocoonbox passkey list")]
+    List,
+    /// Remove a passkey for ever
+    ///
+    /// Sessions that it began go on: `cocoonbox token revoke` ends them.
+    #[command(after_long_help = "Examples:\n  cocoonbox passkey remove p0123456789ab")]
+    Remove {
+        /// Its id, as `cocoonbox passkey list` shows it
+        #[arg(value_name = "PASSKEY_ID")]
+        passkey_id: String,
     },
 }
 

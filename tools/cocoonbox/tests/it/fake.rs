@@ -1,6 +1,7 @@
 //! A scripted api: what it answers is said before, what it was asked is looked at after.
 
 mod services;
+mod users;
 
 use std::{
     collections::VecDeque,

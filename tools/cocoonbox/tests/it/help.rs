@@ -34,6 +34,7 @@ async fn the_overview() {
       whoami       Show whose token is in use
       console      Sign a browser in to the console
       token        Issue, list and revoke tokens
+      passkey      List and remove passkeys
       user         Create, list and delete users
       ensure       Make a box, or wake it
       boxes        List your boxes
@@ -81,7 +82,8 @@ async fn every_command_has_help_with_an_example() {
     for name in names {
         let help = shown(&["help", name]).await;
         let groups = [
-            "token", "user", "agent", "box", "control", "budget", "files", "replay", "version",
+            "token", "passkey", "user", "agent", "box", "control", "budget", "files", "replay",
+            "version",
         ];
         assert!(
             help.contains("Examples:") || groups.contains(&name),

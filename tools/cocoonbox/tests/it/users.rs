@@ -75,3 +75,18 @@ async fn a_sign_in_link_leads_to_where_the_browser_reaches_the_api() {
     let link: serde_json::Value = serde_json::from_str(&run.text()).unwrap();
     assert_eq!(link["link"], "https://box.example/#sign-in=cbx_link");
 }
+
+#[tokio::test]
+async fn passkeys_are_listed_and_removed() {
+    let fake = Fake::new();
+    let program = Program::new(fake.serve().await);
+    let listed = program.run(&["passkey", "list"]).await;
+    insta::assert_snapshot!(listed.text(), @"
+    ID  ADDED                     LAST USED                 AT         NAME
+    p1  2023-11-14 22:13:20.000Z  never                     localhost  key p1
+    p2  2023-11-14 22:13:20.000Z  2023-11-14 22:14:20.000Z  localhost  key p2
+    ");
+    let run = program.run(&["passkey", "remove", "p1"]).await;
+    assert_eq!((run.code, run.text()), (0, "removed p1\n".to_owned()));
+    assert_ne!(program.run(&["passkey", "remove", "p9"]).await.code, 0);
+}

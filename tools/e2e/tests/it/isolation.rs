@@ -221,7 +221,7 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
         }
         (
             "/cocoonbox.control.v1.Users",
-            "WhoAmI" | "ListTokens" | "Usage" | "IssueToken" | "Audit",
+            "WhoAmI" | "ListTokens" | "ListPasskeys" | "Usage" | "IssueToken" | "Audit",
         )
         // A key each, of no use to the others: that they differ is looked at where keys are.
         | ("/cocoonbox.control.v1.Capsule", "ExportKey")
@@ -249,6 +249,13 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
         ("/cocoonbox.control.v1.Users", "RevokeToken") => {
             let request = RevokeTokenRequest {
                 token_id: ada.user.token_id.clone(),
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        // That of a real one of somebody else nothing becomes is shown where browsers add them.
+        ("/cocoonbox.control.v1.Users", "RemovePasskey") => {
+            let request = control::RemovePasskeyRequest {
+                passkey_id: "p0123456789ab".into(),
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }

@@ -12,14 +12,10 @@ use cocoonbox_proto::{
         screen_request, screen_response, session_server::Session,
     },
     control::v1::{
-        AccountEventsRequest, AuditPage, AuditRequest, BootstrapRequest, Box as OneBox, BoxRef,
-        CreateUserRequest, DeleteUserRequest, DeleteUserResponse, EnsureRequest, EraseEvent,
-        EraseRequest, EraseResponse, ForkRequest, GetBoxRequest, IssueTokenRequest, IssuedToken,
-        KeepAwakeRequest, ListBoxesRequest, ListBoxesResponse, ListTokensRequest,
-        ListTokensResponse, ListUsersRequest, ListUsersResponse, Operation, OperationEvent,
-        RevokeTokenRequest, RevokeTokenResponse, SetBoxModelsRequest, State, UsageRequest,
-        UsageResponse, User, WatchBoxesRequest, WatchRequest, WhoAmIRequest, boxes_server::Boxes,
-        erasure_server::Erasure, users_server::Users,
+        Box as OneBox, BoxRef, EnsureRequest, EraseEvent, EraseRequest, EraseResponse, ForkRequest,
+        GetBoxRequest, KeepAwakeRequest, ListBoxesRequest, ListBoxesResponse, Operation,
+        OperationEvent, SetBoxModelsRequest, State, WatchBoxesRequest, WatchRequest,
+        boxes_server::Boxes, erasure_server::Erasure,
     },
     log::v1::{EventOrHeartbeat, event_or_heartbeat::Item, exec_output_streamed::Source},
 };
@@ -28,9 +24,9 @@ use tonic::{Request, Response, Status, Streaming, async_trait};
 
 use super::{Cut, Fake, Script, exited, printed, started};
 
-type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+pub(super) type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-fn none<T>() -> Result<T, Status> {
+pub(super) fn none<T>() -> Result<T, Status> {
     Err(Status::unimplemented("not in this test"))
 }
 
@@ -351,105 +347,6 @@ impl Agents for Fake {
     }
 
     async fn cancel(&self, _: Request<AgentRef>) -> Result<Response<()>, Status> {
-        none()
-    }
-}
-
-#[async_trait]
-impl Users for Fake {
-    async fn bootstrap(
-        &self,
-        _: Request<BootstrapRequest>,
-    ) -> Result<Response<IssuedToken>, Status> {
-        none()
-    }
-
-    async fn create(&self, _: Request<CreateUserRequest>) -> Result<Response<IssuedToken>, Status> {
-        none()
-    }
-
-    async fn list(
-        &self,
-        _: Request<ListUsersRequest>,
-    ) -> Result<Response<ListUsersResponse>, Status> {
-        none()
-    }
-
-    async fn who_am_i(&self, request: Request<WhoAmIRequest>) -> Result<Response<User>, Status> {
-        self.note(request.metadata());
-        let story = self.state();
-        let sent = story
-            .seen
-            .metadata
-            .last()
-            .and_then(|(token, _)| token.clone());
-        if sent == Some(format!("Bearer {}", story.token)) {
-            let user = User {
-                id: "u1".into(),
-                name: "ann".into(),
-                admin: true,
-                created_at_ms: 0,
-            };
-            Ok(Response::new(user))
-        } else {
-            Err(Status::unauthenticated("this token is not valid"))
-        }
-    }
-
-    async fn issue_token(
-        &self,
-        request: Request<IssueTokenRequest>,
-    ) -> Result<Response<IssuedToken>, Status> {
-        if !request.get_ref().sign_in {
-            return none();
-        }
-        Ok(Response::new(IssuedToken {
-            token: "cbx_link".into(),
-            ..IssuedToken::default()
-        }))
-    }
-
-    async fn list_tokens(
-        &self,
-        _: Request<ListTokensRequest>,
-    ) -> Result<Response<ListTokensResponse>, Status> {
-        none()
-    }
-
-    async fn revoke_token(
-        &self,
-        _: Request<RevokeTokenRequest>,
-    ) -> Result<Response<RevokeTokenResponse>, Status> {
-        none()
-    }
-
-    type EventsStream = Boxed<EventOrHeartbeat>;
-    async fn events(
-        &self,
-        _: Request<AccountEventsRequest>,
-    ) -> Result<Response<Self::EventsStream>, Status> {
-        none()
-    }
-
-    async fn audit(&self, _: Request<AuditRequest>) -> Result<Response<AuditPage>, Status> {
-        none()
-    }
-
-    async fn delete(
-        &self,
-        request: Request<DeleteUserRequest>,
-    ) -> Result<Response<DeleteUserResponse>, Status> {
-        let request = request.into_inner();
-        if request.user_id == "u1" && request.confirm_name == "ann" && !request.force {
-            return Err(Status::failed_precondition("this is the last admin"));
-        }
-        Ok(Response::new(DeleteUserResponse {
-            deleted: true,
-            waiting_for: String::new(),
-        }))
-    }
-
-    async fn usage(&self, _: Request<UsageRequest>) -> Result<Response<UsageResponse>, Status> {
         none()
     }
 }
