@@ -167,18 +167,23 @@ impl S3 {
                 break;
             }
             for key in keys {
-                let request = self
-                    .client
-                    .delete_object()
-                    .bucket(&self.address.bucket)
-                    .key(key);
-                match wait(request.send()).map_err(|error| problem::error(key, "deleted", error)) {
-                    Ok(_) | Err(Error::NotFound(_)) => {}
-                    Err(error) => return Err(error),
-                }
+                self.remove(key, key)?;
             }
         }
         self.abort_parts(i64::MAX).map(drop)
+    }
+
+    /// Fine if there is nothing.
+    fn remove(&self, key: &str, name: &str) -> Result<(), Error> {
+        let request = self
+            .client
+            .delete_object()
+            .bucket(&self.address.bucket)
+            .key(key);
+        match wait(request.send()).map_err(|error| problem::error(name, "deleted", error)) {
+            Ok(_) | Err(Error::NotFound(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<String, Error> {
@@ -386,16 +391,7 @@ impl Store for S3 {
     }
 
     fn delete(&self, name: &str) -> Result<(), Error> {
-        let key = self.key(name)?;
-        let request = self
-            .client
-            .delete_object()
-            .bucket(&self.address.bucket)
-            .key(key);
-        match wait(request.send()).map_err(|error| problem::error(name, "deleted", error)) {
-            Ok(_) | Err(Error::NotFound(_)) => Ok(()),
-            Err(error) => Err(error),
-        }
+        self.remove(&self.key(name)?, name)
     }
 
     fn tidy(&self, now_ns: i64, age_ns: i64) -> Result<usize, Error> {

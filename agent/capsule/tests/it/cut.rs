@@ -11,7 +11,10 @@ use cocoonbox_capsule::{
     store::{self, Created, Stored},
 };
 
-use crate::scene::{Scene, key, now_ns, see};
+use crate::{
+    noise::noise,
+    scene::{Scene, key, now_ns, see},
+};
 
 /// What is saved, and how much of it the store takes before it is full.
 const BYTES: usize = 60_000_000;
@@ -81,18 +84,6 @@ impl Store for Full {
     }
 }
 
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out
-}
-
 fn save_to(scene: &Scene, store: impl Store + 'static) -> Result<Snapshot, Error> {
     let capsule = Capsule::open(Box::new(store), &key()).unwrap();
     let mut progress = |_: &Counts| {};
@@ -116,7 +107,7 @@ fn is_whole(scene: &Scene, snapshot: &Snapshot) {
 /// A save that ends with a full store, dead or alive, and one that comes after.
 fn cut(dies: bool) {
     let scene = Scene::new();
-    fs::write(scene.home().join("large"), noise(BYTES)).unwrap();
+    fs::write(scene.home().join("large"), noise(1, BYTES)).unwrap();
     let store = Full {
         folder: Folder::open(scene.store()).unwrap(),
         room: AtomicU64::new(ROOM),

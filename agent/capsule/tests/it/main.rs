@@ -8,6 +8,7 @@ mod conformance;
 mod cut;
 mod damage;
 mod full;
+mod noise;
 mod odd;
 mod random;
 mod restoring;

@@ -6,5 +6,7 @@
 mod conformance;
 mod faults;
 mod misbehaving;
+#[path = "../../../tests/it/noise.rs"]
+mod noise;
 mod real;
 mod server;

@@ -11,21 +11,7 @@ use cocoonbox_capsule::{
     sweep,
 };
 
-use crate::{conformance::conforms, server::Server};
-
-/// What does not compress.
-fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(bytes);
-    out
-}
+use crate::{conformance::conforms, noise::noise, server::Server};
 
 #[test]
 fn a_bucket_conforms() {
