@@ -39,6 +39,9 @@ pub enum Command {
         skipped: u64,
     },
     Exit(ExecExited),
+    /// What came at one time, in one append: each append is a wait for the disk. Where one of them is refused, nothing
+    /// is written.
+    Together(Vec<Command>),
     /// The process that watched it is gone: how it ended is not known. Nothing if it has ended.
     Interrupt,
 }
@@ -51,6 +54,8 @@ pub enum Rejection {
     OtherExec { exec_id: String },
     #[error("the exec has ended")]
     Ended,
+    #[error("one does not follow from the other")]
+    OutOfOrder,
     #[error("field `{field}` is empty")]
     Empty { field: &'static str },
     #[error("`{field}` has {bytes} bytes; {max} fit")]
@@ -152,6 +157,20 @@ impl State {
         Ok(vec![ExecEvent::Exited(exited)])
     }
 
+    /// Decides each on what those before it leave.
+    fn together(&self, commands: &[Command]) -> Result<Vec<ExecEvent>, Rejection> {
+        let mut after = self.clone();
+        let mut all = Vec::new();
+        for command in commands {
+            let events = after.decide(command)?;
+            for event in &events {
+                after = after.evolve(event).map_err(|_| Rejection::OutOfOrder)?;
+            }
+            all.extend(events);
+        }
+        Ok(all)
+    }
+
     /// Takes output in; `None` if it cannot be. A gap is a chunk that was erased.
     fn streamed(&mut self, event: &ExecOutputStreamed) -> Option<()> {
         let end = event.offset.checked_add(event.data.len() as u64)?;
@@ -179,6 +198,7 @@ impl Aggregate for State {
                 skipped,
             } => self.output(*source, *offset, data, *skipped),
             Command::Exit(exited) => self.exit(exited),
+            Command::Together(commands) => self.together(commands),
             Command::Interrupt => match self.running() {
                 Err(Rejection::Ended) => Ok(Vec::new()),
                 Err(rejection) => Err(rejection),

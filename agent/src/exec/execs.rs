@@ -352,11 +352,17 @@ impl Task {
         Ok(())
     }
 
-    /// Writes the end and tells those who watch.
-    pub(super) async fn end(mut self, exited: ExecExited, merged: String) {
+    /// Writes the end, with what is left of the output where that can be, and tells those who watch.
+    pub(super) async fn end(mut self, left: Vec<Command>, exited: ExecExited, merged: String) {
         let interrupt = self.inner.interrupt.clone();
         let exit = Command::Exit(exited.clone());
-        let written = self.write(&exit, &interrupt).await;
+        let mut whole = left;
+        whole.push(exit.clone());
+        let written = match self.write(&Command::Together(whole), &interrupt).await {
+            // Output that was lost on the way leaves a gap. An exit has happened and stands by itself.
+            Err(StartError::Rejected(_)) => self.write(&exit, &interrupt).await,
+            written => written,
+        };
         if let Err(error) = written {
             // The next process finds it running and buries it.
             tracing::warn!(%error, exec = self.spec.exec_id, "end of exec not written");

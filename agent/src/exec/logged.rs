@@ -2,21 +2,28 @@
 
 use std::{sync::Arc, time::Duration};
 
+use cocoonbox_commands::exec::Command;
 use cocoonbox_proto::{
     log::v1::{ExecExited, exec_exited::Reason, exec_output_streamed::Source},
     toolhost::v1::{RunExit, RunInput, RunOutput, run_exit, run_input, run_output::Frame},
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::{coalescer::Coalescer, execs::Task, screen::Screen, summary::HeadTail};
+use super::{coalescer::Coalescer, execs::Task, screen::Screen, summary::HeadTail, toolhost::Run};
 
 /// Between two appends of output: ten a second.
 const PACE: Duration = Duration::from_millis(100);
+/// From the first output behind a silence until it is written: most commands say little and end right behind it, and
+/// then that is one append.
+const GATHER: Duration = Duration::from_millis(2);
 /// Of each output, at its head and at its tail.
 const KEPT_BYTES_MAX: usize = 32 * 1024;
 /// What a model is shown of both outputs together: about 8,000 tokens, half at each end.
 const MERGED_BYTES_MAX: usize = 15_000;
+/// From a cancel until the command is gone: it is asked, given 400 ms, and killed.
+const GONE_MAX: Duration = Duration::from_secs(5);
 
 /// What is kept of an exec's output.
 struct Kept {
@@ -35,10 +42,13 @@ pub(super) async fn run(mut task: Task) {
         merged: HeadTail::new(MERGED_BYTES_MAX),
     };
     let exited = pump(&mut task, &mut kept).await;
+    let mut left = kept.coalescer.drain();
     while kept.coalescer.is_due() {
-        if !flush(&mut task, &mut kept).await {
+        if !write(&mut task, left).await {
+            left = Vec::new();
             break;
         }
+        left = kept.coalescer.drain();
     }
     let merged = kept.merged.text();
     let exited = ExecExited {
@@ -46,7 +56,7 @@ pub(super) async fn run(mut task: Task) {
         stderr: Some(kept.stderr.summary()),
         ..exited
     };
-    task.end(exited, merged).await;
+    task.end(left, exited, merged).await;
 }
 
 async fn pump(task: &mut Task, kept: &mut Kept) -> ExecExited {
@@ -63,12 +73,17 @@ async fn pump(task: &mut Task, kept: &mut Kept) -> ExecExited {
         Err(status) => return not_started(&status),
     };
     let mut next_write = Instant::now();
+    let mut was_due = false;
     loop {
         let due = kept.coalescer.is_due();
+        if due && !was_due {
+            next_write = next_write.max(Instant::now() + GATHER);
+        }
+        was_due = due;
         tokio::select! {
             biased;
             () = interrupt.cancelled() => return ended(Reason::Interrupted),
-            () = cancel.cancelled() => return ended(Reason::Cancelled),
+            () = cancel.cancelled() => return stop(run, kept, &interrupt).await,
             Some(signal) = task.signals.recv() => {
                 let frame = RunInput { frame: Some(run_input::Frame::Signal(signal)) };
                 // A toolhost that is gone is noticed by its output.
@@ -79,9 +94,10 @@ async fn pump(task: &mut Task, kept: &mut Kept) -> ExecExited {
             }
             () = sleep_until(next_write), if due => {
                 next_write = Instant::now() + PACE;
-                if !flush(task, kept).await {
-                    let is_cancelled = cancel.is_cancelled() && !interrupt.is_cancelled();
-                    return ended(if is_cancelled { Reason::Cancelled } else { Reason::Interrupted });
+                if !write(task, kept.coalescer.drain()).await
+                    && (interrupt.is_cancelled() || !cancel.is_cancelled())
+                {
+                    return ended(Reason::Interrupted);
                 }
             }
             output = run.output.message(), if !kept.coalescer.is_full() => {
@@ -94,6 +110,41 @@ async fn pump(task: &mut Task, kept: &mut Kept) -> ExecExited {
                 show_beginning(task, kept);
             }
         }
+    }
+}
+
+/// Has the tree ended and returns once all of it is gone, so that the log never says so too early.
+async fn stop(mut run: Run, kept: &mut Kept, interrupt: &CancellationToken) -> ExecExited {
+    let frame = RunInput {
+        frame: Some(run_input::Frame::Cancel(true)),
+    };
+    let gone = async {
+        run.input.send(frame).await.ok();
+        loop {
+            match run.output.message().await {
+                // What it says at last is not worth a wait for the disk.
+                Ok(Some(RunOutput {
+                    frame: Some(Frame::Stdout(_) | Frame::Stderr(_)),
+                })) if kept.coalescer.is_full() => {}
+                output => {
+                    if let Some(exited) = take(output, kept) {
+                        return exited;
+                    }
+                }
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = interrupt.cancelled() => ended(Reason::Interrupted),
+        // Whatever it was that ended it: it was asked to.
+        exited = timeout(GONE_MAX, gone) => match exited {
+            Ok(exited) => ExecExited { detail: exited.detail, ..ended(Reason::Cancelled) },
+            Err(_) => ExecExited {
+                detail: "it was not seen to end".to_owned(),
+                ..ended(Reason::Cancelled)
+            },
+        },
     }
 }
 
@@ -133,15 +184,13 @@ fn see(screen: &Screen, output: &Result<Option<RunOutput>, Status>) {
 
 /// Writes what is due; false if the log is closed. Where the disk is full the command waits with it, as at a pipe
 /// that nobody reads.
-async fn flush(task: &mut Task, kept: &mut Kept) -> bool {
+async fn write(task: &mut Task, output: Vec<Command>) -> bool {
     let cancel = task.cancel.clone();
-    for command in kept.coalescer.drain() {
-        if let Err(error) = task.write(&command, &cancel).await {
-            tracing::warn!(%error, exec = task.spec.exec_id, "output of exec not written");
-            return false;
-        }
+    let written = task.write(&Command::Together(output), &cancel).await;
+    if let Err(error) = &written {
+        tracing::warn!(%error, exec = task.spec.exec_id, "output of exec not written");
     }
-    true
+    written.is_ok()
 }
 
 fn show_beginning(task: &Task, kept: &Kept) {
@@ -171,6 +220,7 @@ pub(super) fn exited(exit: RunExit) -> ExecExited {
         run_exit::Reason::Signalled => Reason::Signalled,
         run_exit::Reason::TimedOut => Reason::TimedOut,
         run_exit::Reason::NotStarted => Reason::NotStarted,
+        run_exit::Reason::Cancelled => Reason::Cancelled,
         run_exit::Reason::Unspecified => Reason::Interrupted,
     };
     ExecExited {

@@ -73,7 +73,7 @@ pub(super) async fn run(mut task: Task, caller: Caller) {
         ..exited
     };
     let (interrupt, cancel) = (task.inner.interrupt.clone(), task.cancel.clone());
-    task.end(exited.clone(), String::new()).await;
+    task.end(Vec::new(), exited.clone(), String::new()).await;
     // A caller that reads nothing must not keep the box from going to sleep.
     tokio::select! {
         () = interrupt.cancelled() => {}

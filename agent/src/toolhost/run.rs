@@ -111,6 +111,13 @@ pub(crate) async fn run(
             send(&out, exit(Reason::TimedOut, 0, 9, detail)).await;
             return;
         }
+        Ending::Cancelled => {
+            control.say(Word::Cancel).await;
+            gone(report, control).await;
+            while pumps.join_next().await.is_some() {}
+            send(&out, exit(Reason::Cancelled, 0, 0, String::new())).await;
+            return;
+        }
         Ending::CallerGone => {
             pumps.abort_all();
             control.say(Word::Cancel).await;
@@ -129,7 +136,14 @@ enum Ending {
     Told(Word),
     Lost,
     TimedOut,
+    Cancelled,
     CallerGone,
+}
+
+/// What a caller's frame asks of the supervisor.
+enum Order {
+    Signal(i32),
+    Cancel,
 }
 
 /// Where the caller's frames go.
@@ -140,8 +154,8 @@ struct Theirs {
 }
 
 impl Theirs {
-    /// Gives a frame to the command. A signal that is for its supervisor is given back.
-    async fn take(&mut self, frame: run_input::Frame) -> Option<i32> {
+    /// Gives a frame to the command. What is for its supervisor is given back.
+    async fn take(&mut self, frame: run_input::Frame) -> Option<Order> {
         match (frame, &self.terminal) {
             (run_input::Frame::Stdin(bytes), Some(_)) => {
                 if let Some(typed) = &self.stdin {
@@ -158,8 +172,9 @@ impl Theirs {
             (run_input::Frame::StdinEof(_), None) => self.stdin = None,
             (run_input::Frame::Signal(number), terminal) => {
                 let reached = terminal.as_ref().is_some_and(|it| it.signal(number));
-                return (!reached).then_some(number);
+                return (!reached).then_some(Order::Signal(number));
             }
+            (run_input::Frame::Cancel(_), _) => return Some(Order::Cancel),
             (run_input::Frame::Resize(size), Some(terminal)) => {
                 // A terminal that is gone has no size.
                 terminal.resize(size).ok();
@@ -186,8 +201,8 @@ async fn watch(
     let (forward, mut heard) = mpsc::channel(1);
     let reading = async {
         while let Ok(Some(RunInput { frame: Some(frame) })) = input.message().await {
-            if let Some(number) = theirs.take(frame).await
-                && forward.send(number).await.is_err()
+            if let Some(order) = theirs.take(frame).await
+                && forward.send(order).await.is_err()
             {
                 return;
             }
@@ -203,7 +218,10 @@ async fn watch(
             word = run.report.next() => return word.map_or(Ending::Lost, Ending::Told),
             () = sleep_until(deadline) => return Ending::TimedOut,
             () = out.closed() => return Ending::CallerGone,
-            Some(number) = heard.recv() => run.control.say(Word::Signal(number)).await,
+            Some(order) = heard.recv() => match order {
+                Order::Signal(number) => run.control.say(Word::Signal(number)).await,
+                Order::Cancel => return Ending::Cancelled,
+            },
             () = &mut reading => {}
         }
     }

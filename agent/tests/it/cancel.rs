@@ -92,8 +92,8 @@ async fn while_a_tool_runs() {
         "{results:?}"
     );
     assert!(!world.workspace().join("ran").exists());
-    // Asked to end, given a moment, then killed; the turn does not wait for that.
-    eventually("the command is gone", || processes_with(&mark).is_empty()).await;
+    // Before the turn ends, and not at some time after it.
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
 
 const ASKS: &str = "[[conversation]]\n[[conversation.step]]\n\

@@ -85,6 +85,36 @@ fn offsets_count_what_was_skipped() {
 }
 
 #[test]
+fn what_comes_together_is_taken_whole_or_not_at_all() {
+    let mut exec = Machine::<State>::new();
+    exec.send(&start()).unwrap();
+    let gap = Command::Together(vec![
+        output(Source::Stdout, 0, b"abc", 0),
+        output(Source::Stdout, 4, b"d", 0),
+        exit(0),
+    ]);
+    let refused = Rejection::Offset {
+        expected: 3,
+        found: 4,
+    };
+    assert_eq!(exec.send(&gap), Err(refused));
+    assert_eq!(
+        (exec.state.stdout_bytes, exec.state.is_running()),
+        (0, true)
+    );
+    let whole = Command::Together(vec![
+        output(Source::Stdout, 0, b"abc", 0),
+        output(Source::Stderr, 0, b"!", 0),
+        output(Source::Stdout, 3, b"d", 0),
+        exit(0),
+    ]);
+    assert_eq!(exec.send(&whole).map(|events| events.len()), Ok(4));
+    assert_eq!((exec.state.stdout_bytes, exec.state.stderr_bytes), (4, 1));
+    let late = Command::Together(vec![output(Source::Stdout, 4, b"e", 0)]);
+    assert_eq!(exec.send(&late), Err(Rejection::Ended));
+}
+
+#[test]
 fn an_exit_is_never_refused_for_its_size() {
     let mut exec = Machine::<State>::new();
     exec.send(&start()).unwrap();
