@@ -61,9 +61,10 @@ pub async fn serve(
 ) -> Result<(), Error> {
     listener.set_nonblocking(true).map_err(Error::Socket)?;
     let listener = UnixListener::from_std(listener).map_err(Error::Socket)?;
-    let holder = Holder::new(|| Ok(Arc::new(Native::connect()?) as Arc<dyn Backend>));
+    let holder = Holder::new(|hands| Ok(Arc::new(Native::connect(hands)?) as Arc<dyn Backend>));
     let service = ComputerServer::new(Service {
         holder: holder.clone(),
+        stop: stop.clone(),
     })
     .max_encoding_message_size(MESSAGE_BYTES_MAX);
     let peers = Peers::new(config.agent_uid);

@@ -3,14 +3,26 @@
 //! The api says who drives, for as long as its stream lasts. Without that word nobody here acts: what is not known
 //! to be free counts as held.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use cocoonbox_proto::agent::v1::{ControlHolder, FenceState, HandBack};
-use tokio::sync::watch;
+use cocoonbox_proto::{
+    agent::v1::{ControlHolder, FenceState, HandBack},
+    log::v1::DesktopHandedBack,
+};
+use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 #[cfg(test)]
 mod tests;
+
+/// For what a person left behind to be looked at.
+const LEFT_MAX: Duration = Duration::from_secs(6);
+/// For the display to be looked at before a person has it, and agents' hands to be taken off it. Beneath what the api
+/// waits for.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// The displays of this box, and who drives them.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +33,17 @@ struct Inner {
     known: Mutex<Known>,
     /// Actions under way, so that who takes over can wait for their end.
     acting: watch::Sender<Vec<u32>>,
+    left: watch::Sender<Left>,
+    /// The newest fence before which the display was looked at. `None`: nobody looks.
+    looked: watch::Sender<Option<u64>>,
+}
+
+/// What the last person left behind who had a display.
+#[derive(Debug, Default)]
+struct Left {
+    /// It is being found out.
+    is_awaited: bool,
+    last: Option<Arc<DesktopHandedBack>>,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +101,68 @@ impl Displays {
         })
     }
 
+    /// Resolves with the fence of a lease once a person is known to have a display.
+    pub(crate) async fn taken(&self, display: u32) -> u64 {
+        self.when(|state| {
+            let held = state.held.iter().find(|one| one.display == display)?;
+            held.holder.as_ref().map(|_| held.fence)
+        })
+        .await
+    }
+
+    /// Resolves once nobody is known to have a display any more, with how it was handed back.
+    pub(crate) async fn free(&self, display: u32) -> Option<HandBack> {
+        self.when(|state| {
+            let back = state.handed_back.iter().find(|one| one.display == display);
+            holder(state, display).is_none().then(|| back.cloned())
+        })
+        .await
+    }
+
+    /// From here on who takes a display over waits until it was looked at.
+    pub(crate) fn look_first(&self) {
+        self.0.looked.send_replace(Some(0));
+    }
+
+    /// The display was looked at, or cannot be.
+    pub(crate) fn looked(&self, fence: u64) {
+        self.0.looked.send_replace(Some(fence));
+    }
+
+    /// Says that somebody finds out what a person leaves behind, until the guard is dropped.
+    pub(crate) fn await_left(&self) -> Awaited {
+        self.0.left.send_modify(|left| left.is_awaited = true);
+        Awaited(self.clone())
+    }
+
+    pub(crate) fn tell_left(&self, back: DesktopHandedBack) {
+        self.0
+            .left
+            .send_modify(|left| left.last = Some(Arc::new(back)));
+    }
+
+    /// What was left behind at the end of a lease, where that is known; once it is, if it is being found out.
+    pub(crate) async fn left(&self, fence: u64) -> Option<Arc<DesktopHandedBack>> {
+        let is_it = |back: &Arc<DesktopHandedBack>| back.fence == fence;
+        let mut left = self.0.left.subscribe();
+        let known = left.wait_for(|left| !left.is_awaited || left.last.as_ref().is_some_and(is_it));
+        let known = timeout(LEFT_MAX, known).await.ok()?.ok()?;
+        known.last.clone().filter(is_it)
+    }
+
+    async fn when<T>(&self, look: impl Fn(&FenceState) -> Option<T>) -> T {
+        loop {
+            let changed = {
+                let known = self.known();
+                if let Some(found) = known.state.as_ref().and_then(&look) {
+                    return found;
+                }
+                known.changed.clone()
+            };
+            changed.cancelled().await;
+        }
+    }
+
     /// Begins a stream of the api's words. From here on only its words count.
     pub(crate) fn begin(&self) -> u64 {
         let mut known = self.known();
@@ -87,9 +172,11 @@ impl Displays {
         known.stream
     }
 
-    /// Takes a word of that stream in, and returns when no action goes on that it forbids.
+    /// Takes a word of that stream in, and returns when no action goes on that it forbids and who looks first has
+    /// looked.
     pub(crate) async fn apply(&self, stream: u64, state: FenceState) {
         let held: Vec<u32> = state.held.iter().map(|one| one.display).collect();
+        let fence = state.held.iter().map(|one| one.fence).max();
         {
             let mut known = self.known();
             if known.stream != stream {
@@ -102,6 +189,12 @@ impl Displays {
         let is_still = |acting: &Vec<u32>| !acting.iter().any(|one| held.contains(one));
         // The sender lives as long as we do.
         drop(acting.wait_for(is_still).await);
+        if let Some(fence) = fence {
+            let mut looked = self.0.looked.subscribe();
+            let is_looked_at = |looked: &Option<u64>| looked.is_none_or(|looked| looked >= fence);
+            // Late is better than never.
+            drop(timeout(LOOK_MAX, looked.wait_for(is_looked_at)).await);
+        }
     }
 
     /// Ends that stream: nothing is known any more, unless another has begun.
@@ -115,6 +208,16 @@ impl Displays {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a person leaves behind is being found out.
+#[derive(Debug)]
+pub(crate) struct Awaited(Displays);
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.0.0.left.send_modify(|left| left.is_awaited = false);
     }
 }
 

@@ -14,6 +14,7 @@ pub mod credential;
 pub mod desktop;
 mod erase;
 mod exec;
+mod handover;
 pub mod identity;
 pub mod init;
 mod jobs;

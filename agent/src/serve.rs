@@ -29,6 +29,7 @@ use crate::{
     blobs::Blobs,
     control::Displays,
     exec::{Execs, Toolhost},
+    handover::Handover,
     identity::{self, IdentityFile},
     journal::{Crash, Journal},
     mcp,
@@ -138,13 +139,13 @@ pub async fn serve(
     if config.browser.exists() {
         tools.replace(
             "browser",
-            browser_tools(config.browser.clone(), displays.clone()),
+            browser_tools(config.browser.clone(), displays.clone(), blobs.clone()),
         );
     }
     if config.computer.exists() {
         tools.replace(
             "computer",
-            computer_tools(config.computer.clone(), displays.clone()),
+            computer_tools(config.computer.clone(), displays.clone(), blobs.clone()),
         );
     }
     tools.replace("own", own_tools(&blobs, &toolhost));
@@ -183,6 +184,13 @@ pub async fn serve(
         tasks: tasks.clone(),
     });
     health.set_serving::<SessionServer<SessionService>>().await;
+    let handover = Handover {
+        socket: config.computer.clone(),
+        displays: displays.clone(),
+        journal: journal.clone(),
+        blobs: blobs.clone(),
+        stop: stop_turns.clone(),
+    };
     let box_log = BoxLogServer::new(BoxLogService {
         journal: journal.clone(),
         agents: agents.clone(),
@@ -190,6 +198,7 @@ pub async fn serve(
         gate: gate.clone(),
         saves: saves.clone(),
         desktop: Desktop::new(config.desktop.clone(), wake_id, stop_turns.clone()),
+        handover,
         blobs: blobs.clone(),
         stop_turns: stop_turns.clone(),
         tasks: tasks.clone(),

@@ -9,6 +9,7 @@ mod computer;
 mod driven;
 mod files;
 mod finished;
+mod handed_back;
 mod memory;
 mod output;
 mod schema;

@@ -8,8 +8,8 @@ mod tests;
 
 use cocoonbox_events::{Aggregate, DesktopEvent, IllegalTransition, Payload};
 use cocoonbox_proto::log::v1::{
-    DesktopPart, DesktopPartFailed, DesktopPartStarted, DesktopPictured, DesktopReady,
-    DesktopStarted,
+    DesktopHandedBack, DesktopPart, DesktopPartFailed, DesktopPartStarted, DesktopPictured,
+    DesktopReady, DesktopStarted, DesktopWindow,
 };
 
 use crate::bounded;
@@ -23,6 +23,13 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 /// The end of what a part wrote, as far as it is kept.
 pub const OUTPUT_BYTES_MAX: usize = 2 * 1024;
+
+/// Windows of one moment, and fields that were typed into, that are kept.
+pub const WINDOWS_MAX: usize = 64;
+pub const TYPED_MAX: usize = 32;
+/// Of a title, a role, a name.
+pub const TITLE_BYTES_MAX: usize = 200;
+pub const TYPED_BYTES_MAX: usize = 2_000;
 
 /// A part as it was reported last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +45,7 @@ pub struct Part {
 }
 
 /// The desktop, folded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct State {
     pub session: String,
     pub wake_id: String,
@@ -49,6 +56,8 @@ pub struct State {
     pub ready_ms: Option<u64>,
     /// What the display showed at the end of an earlier wake.
     pub pictured: Option<DesktopPictured>,
+    /// What the last person left behind who had the display.
+    pub handed_back: Option<DesktopHandedBack>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +75,8 @@ pub enum Command {
     },
     /// The display was looked at. The same picture once more changes nothing.
     Picture(DesktopPictured),
+    /// A person handed the display back. The same once more changes nothing.
+    HandBack(DesktopHandedBack),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -159,6 +170,34 @@ impl State {
         })
     }
 
+    fn hand_back(&self, back: &DesktopHandedBack) -> Result<Vec<DesktopEvent>, Rejection> {
+        if self.session.is_empty() {
+            return Err(Rejection::NotBegun);
+        }
+        // What looked on is the user's process: it may tell anything.
+        let mut back = back.clone();
+        back.note = bounded::detail(&back.note);
+        shorten(&mut back.label, TITLE_BYTES_MAX);
+        for windows in [&mut back.windows_before, &mut back.windows_after] {
+            windows.truncate(WINDOWS_MAX);
+            for DesktopWindow { title, program, .. } in windows {
+                shorten(title, TITLE_BYTES_MAX);
+                shorten(program, TITLE_BYTES_MAX);
+            }
+        }
+        back.typed.truncate(TYPED_MAX);
+        for typed in &mut back.typed {
+            shorten(&mut typed.role, TITLE_BYTES_MAX);
+            shorten(&mut typed.name, TITLE_BYTES_MAX);
+            shorten(&mut typed.text, TYPED_BYTES_MAX);
+        }
+        Ok(if self.handed_back.as_ref() == Some(&back) {
+            Vec::new()
+        } else {
+            vec![DesktopEvent::HandedBack(back)]
+        })
+    }
+
     fn failed(failed: &DesktopPartFailed) -> Vec<DesktopEvent> {
         let mut failed = failed.clone();
         let kept = bounded::suffix(&failed.output, OUTPUT_BYTES_MAX).len();
@@ -237,6 +276,7 @@ impl Aggregate for State {
                 })
             }
             Command::Picture(picture) => self.picture(picture),
+            Command::HandBack(back) => self.hand_back(back),
         }
     }
 
@@ -250,6 +290,7 @@ impl Aggregate for State {
                     parts: started.parts.iter().map(Part::down).collect(),
                     ready_ms: None,
                     pictured: self.pictured,
+                    handed_back: self.handed_back,
                 });
             }
             _ if self.session.is_empty() => {
@@ -262,6 +303,7 @@ impl Aggregate for State {
             DesktopEvent::PartFailed(failed) => self.took_failed(failed),
             DesktopEvent::Ready(ready) => self.ready_ms = self.ready_ms.or(Some(ready.since_ms)),
             DesktopEvent::Pictured(pictured) => self.pictured = Some(pictured.clone()),
+            DesktopEvent::HandedBack(back) => self.handed_back = Some(back.clone()),
         }
         Ok(self)
     }
@@ -281,6 +323,10 @@ impl Part {
             on_demand: of.on_demand,
         }
     }
+}
+
+fn shorten(text: &mut String, bytes_max: usize) {
+    text.truncate(bounded::prefix(text, bytes_max).len());
 }
 
 fn named(field: &'static str, name: &str) -> Result<(), Rejection> {

@@ -88,6 +88,7 @@ impl Kind {
             | Self::AgentTodoSet
             | Self::BlobStored
             | Self::DesktopPartFailed
+            | Self::DesktopHandedBack
             | Self::SnapshotFailed
             | Self::SnapshotRestoreRequested
             | Self::SnapshotRestoreFailed
@@ -189,6 +190,13 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
         Payload::Blob(BlobEvent::Stored(stored)) => stored.data.clear(),
         // What a program wrote may name files.
         Payload::Desktop(DesktopEvent::PartFailed(failed)) => failed.output.clear(),
+        Payload::Desktop(DesktopEvent::HandedBack(back)) => {
+            back.label.clear();
+            back.note.clear();
+            back.windows_before.clear();
+            back.windows_after.clear();
+            back.typed.clear();
+        }
         Payload::Snapshot(event) => empty_snapshot(event)?,
         Payload::Capsule(CapsuleEvent::Checked(checked)) => {
             for snapshot in &mut checked.snapshots {

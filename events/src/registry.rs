@@ -262,6 +262,7 @@ registry! {
         152 "desktop.part_failed" v 1 => PartFailed(DesktopPartFailed),
         153 "desktop.ready" v 1 => Ready(DesktopReady),
         154 "desktop.pictured" v 1 => Pictured(DesktopPictured),
+        155 "desktop.handed_back" v 1 => HandedBack(DesktopHandedBack),
     }
 }
 

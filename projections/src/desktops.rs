@@ -165,6 +165,8 @@ fn step(row: &mut DesktopRow, event: DesktopEvent, taken_at_ms: i64) {
                 row.ready_ms = ready.since_ms.max(1);
             }
         }
+        // What agents are told of it is theirs; who had the display is in the account's log.
+        DesktopEvent::HandedBack(_) => {}
         DesktopEvent::Pictured(pictured) => {
             row.picture = pictured.image.map(|image| PictureRow {
                 blob: image.blob,

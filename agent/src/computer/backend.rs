@@ -3,6 +3,8 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     geometry::{Point, Rect, Size},
@@ -76,8 +78,19 @@ pub(super) trait Backend: fmt::Debug + Send + Sync {
     /// Where the pointer is that input moves.
     async fn pointer(&self) -> Result<Point, Fault>;
 
+    /// Begins to watch what somebody writes into fields.
+    async fn typing(&self) -> Result<Typing, Fault>;
+
     /// Resolves when what the display shows has not changed for a moment, or after some seconds.
     async fn settled(&self) -> Result<(), Fault>;
+}
+
+/// Whether agents have a pointer and a keyboard on a display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hands {
+    Own,
+    /// A person acts. Chromium listens to the keyboard that came last, so there must not be another than theirs.
+    None,
 }
 
 /// Which element, for as long as the program has it.
@@ -128,6 +141,42 @@ pub(super) struct Window {
     pub(super) is_active: bool,
     /// It is not shown, as when it is minimized.
     pub(super) is_hidden: bool,
+}
+
+/// A field that was written into, and what it holds by now. Never one for passwords.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Typed {
+    pub(super) role: String,
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+/// Watches what somebody writes, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Typing {
+    until: DropGuard,
+    watching: JoinHandle<Vec<Typed>>,
+}
+
+impl Typing {
+    /// `watch` works until it is told to end.
+    pub(super) fn new<F>(watch: impl FnOnce(CancellationToken) -> F) -> Self
+    where
+        F: Future<Output = Vec<Typed>> + Send + 'static,
+    {
+        let until = CancellationToken::new();
+        let watching = tokio::spawn(watch(until.clone()));
+        Self {
+            until: until.drop_guard(),
+            watching,
+        }
+    }
+
+    /// Ends it and returns what was written.
+    pub(super) async fn end(self) -> Vec<Typed> {
+        drop(self.until);
+        self.watching.await.unwrap_or_default()
+    }
 }
 
 /// Pixels of a part of a display, row by row: red, green, blue.

@@ -14,7 +14,7 @@ use tokio::{
 
 use super::{
     action::{Act, Look},
-    backend::{Backend, Pixels, Window},
+    backend::{Backend, Hands, Pixels, Typed, Typing, Window},
     deeds::{self, Deed},
     geometry::{Mapping, Rect, Size},
     outline::{self, Refs},
@@ -52,7 +52,7 @@ pub(super) struct Seat {
 type SharedSeat = Arc<Mutex<Seat>>;
 
 /// Makes a backend when one is needed.
-type Connect = Box<dyn Fn() -> Result<Arc<dyn Backend>, Fault> + Send + Sync>;
+type Connect = Box<dyn Fn(Hands) -> Result<Arc<dyn Backend>, Fault> + Send + Sync>;
 
 /// The holder. Cheap to clone.
 #[derive(Clone)]
@@ -61,6 +61,8 @@ pub(super) struct Holder(Arc<Inner>);
 struct Inner {
     connect: Connect,
     backend: std::sync::Mutex<Option<Arc<dyn Backend>>>,
+    /// Held while a person acts.
+    watched: Arc<()>,
     /// By agent, with when each was here last.
     seats: std::sync::Mutex<HashMap<String, (Instant, SharedSeat)>>,
     acting: Mutex<()>,
@@ -78,6 +80,50 @@ impl From<String> for Answer {
     }
 }
 
+/// The display at one moment.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) png: Vec<u8>,
+    /// The one in front first.
+    pub(super) windows: Vec<Window>,
+}
+
+/// Somebody else acts on the display, and it is watched what they do.
+pub(super) struct Watch {
+    _call: Arc<()>,
+    _watched: Watched,
+    typing: Option<Typing>,
+}
+
+/// A person acts, until it is dropped.
+struct Watched {
+    holder: Holder,
+    held: Option<Arc<()>>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.held = None;
+        // Who acts next makes another, with hands.
+        self.holder.let_go();
+    }
+}
+
+impl Seen {
+    async fn of(backend: &dyn Backend) -> Result<Self, Fault> {
+        let size = backend.size().await?;
+        let pixels = backend.pixels(size.whole()).await?;
+        let scaled = picture::scaled(&pixels, Mapping::of(size.whole()).picture);
+        let mut windows = backend.windows().await?;
+        windows.reverse();
+        Ok(Self {
+            // Only a picture without pixels is none.
+            png: picture::png(&scaled).unwrap_or_default(),
+            windows,
+        })
+    }
+}
+
 /// The display before something was done.
 struct Before {
     pixels: Pixels,
@@ -86,11 +132,12 @@ struct Before {
 
 impl Holder {
     pub(super) fn new(
-        connect: impl Fn() -> Result<Arc<dyn Backend>, Fault> + Send + Sync + 'static,
+        connect: impl Fn(Hands) -> Result<Arc<dyn Backend>, Fault> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(Inner {
             connect: Box::new(connect),
             backend: std::sync::Mutex::default(),
+            watched: Arc::default(),
             seats: std::sync::Mutex::default(),
             acting: Mutex::default(),
             used: watch::Sender::new(Instant::now()),
@@ -119,6 +166,45 @@ impl Holder {
         let mut seat = seat.lock().await;
         let seen = Self::look_at(&*backend, &mut seat, &look).await;
         self.looked_over(seen)
+    }
+
+    /// Looks at the display before somebody else acts on it.
+    pub(super) async fn watch(&self) -> Result<(Seen, Watch), Refusal> {
+        let call = self.called();
+        let watched = Watched {
+            holder: self.clone(),
+            held: Some(Arc::clone(&self.0.watched)),
+        };
+        // Another is made, without hands.
+        self.let_go();
+        let backend = self.backend()?;
+        let typing = match backend.typing().await {
+            Ok(typing) => Some(typing),
+            Err(fault) => {
+                tracing::info!(%fault, "what is typed is not watched");
+                None
+            }
+        };
+        let seen = self.seen_over(Seen::of(&*backend).await)?;
+        let watch = Watch {
+            _call: call,
+            _watched: watched,
+            typing,
+        };
+        Ok((seen, watch))
+    }
+
+    /// Looks again, and says what was typed meanwhile.
+    pub(super) async fn watched(&self, watch: Watch) -> Result<(Seen, Vec<Typed>), Refusal> {
+        let backend = self.backend()?;
+        // The last click may have opened something.
+        let settled = backend.settled().await;
+        let typed = match watch.typing {
+            Some(typing) => typing.end().await,
+            None => Vec::new(),
+        };
+        self.seen_over(settled)?;
+        Ok((self.seen_over(Seen::of(&*backend).await)?, typed))
     }
 
     /// Resolves when nobody has called for so long.
@@ -316,17 +402,26 @@ impl Holder {
         Ok(Some(format!("\n{told}")))
     }
 
+    fn seen_over<T>(&self, seen: Result<T, Fault>) -> Result<T, Refusal> {
+        self.looked_over(seen.map_err(Refusal::Fault))
+    }
+
     /// Forgets a display that is lost: the next call looks for another.
-    fn looked_over(&self, answer: Result<Answer, Refusal>) -> Result<Answer, Refusal> {
+    fn looked_over<T>(&self, answer: Result<T, Refusal>) -> Result<T, Refusal> {
         self.0.used.send_replace(Instant::now());
         if let Err(Refusal::Fault(Fault::Lost(_))) = &answer {
-            *self
-                .0
-                .backend
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = None;
+            self.let_go();
         }
         answer
+    }
+
+    fn let_go(&self) {
+        let mut backend = self
+            .0
+            .backend
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *backend = None;
     }
 
     fn backend(&self) -> Result<Arc<dyn Backend>, Fault> {
@@ -338,7 +433,12 @@ impl Holder {
         if let Some(backend) = &*backend {
             return Ok(Arc::clone(backend));
         }
-        let connected = (self.0.connect)()?;
+        let hands = if Arc::strong_count(&self.0.watched) > 1 {
+            Hands::None
+        } else {
+            Hands::Own
+        };
+        let connected = (self.0.connect)(hands)?;
         *backend = Some(Arc::clone(&connected));
         Ok(connected)
     }

@@ -4,6 +4,7 @@ mod bus;
 mod display;
 mod element;
 mod input;
+mod typed;
 mod walk;
 mod windows;
 
@@ -17,7 +18,7 @@ use tokio::{
 
 use self::{bus::Bus, display::Display};
 use super::{
-    backend::{Backend, Button, Click, Element, Pixels, Token, Tree, Window},
+    backend::{Backend, Button, Click, Element, Hands, Pixels, Token, Tree, Typing, Window},
     geometry::{Point, Rect, Size},
     keys::{Chord, Keysym},
     refusal::Fault,
@@ -43,9 +44,9 @@ pub(super) struct Native {
 
 impl Native {
     /// The display and the session bus that the environment names.
-    pub(super) fn connect() -> Result<Self, Fault> {
+    pub(super) fn connect(hands: Hands) -> Result<Self, Fault> {
         Ok(Self {
-            display: Display::connect()?,
+            display: Display::connect(hands)?,
             bus: OnceCell::new(),
         })
     }
@@ -126,6 +127,10 @@ impl Backend for Native {
 
     async fn pointer(&self) -> Result<Point, Fault> {
         self.display.pointer()
+    }
+
+    async fn typing(&self) -> Result<Typing, Fault> {
+        typed::begin().await
     }
 
     async fn settled(&self) -> Result<(), Fault> {

@@ -23,6 +23,7 @@ use crate::{
     blobs::Blobs,
     erase,
     exec::Execs,
+    handover::Handover,
     journal::{Branch, Journal, LINEAGE_MAX, LineageError},
     saves::Saves,
     serve::{desktop::Desktop, history},
@@ -41,6 +42,8 @@ pub(crate) struct BoxLogService {
     pub(crate) saves: Saves,
     /// Followed from the release on, and looked at once more at the end.
     pub(crate) desktop: Desktop,
+    /// Watched from the release on.
+    pub(crate) handover: Handover,
     pub(crate) blobs: Blobs,
     /// Ends the turn loops.
     pub(crate) stop_turns: CancellationToken,
@@ -218,6 +221,7 @@ impl BoxLog for BoxLogService {
             self.gate.open();
             let desktop = self.desktop.clone();
             self.tasks.spawn(desktop.follow(self.journal.clone()));
+            self.tasks.spawn(self.handover.clone().follow());
             tracing::info!(log = %tail.log, pos = tail.pos, "released");
         }
         Ok(Response::new(told_tail(tail)))

@@ -17,6 +17,7 @@ use super::{
     schema::{flag, number, object, text},
 };
 use crate::{
+    blobs::Blobs,
     browser::{
         MESSAGE_BYTES_MAX,
         action::{Act, Look},
@@ -47,12 +48,16 @@ struct BrowserLookTool {
 }
 
 /// Returns the tools of the browser that is asked for at this socket.
-pub(crate) fn browser_tools(socket: PathBuf, displays: Displays) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn browser_tools(
+    socket: PathBuf,
+    displays: Displays,
+    blobs: Blobs,
+) -> Vec<Arc<dyn Tool>> {
     let channel = socket::channel("http://browser", socket);
     let client = BrowserClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let acts = BrowserTool {
         client: client.clone(),
-        driven: Driven::new(DISPLAY, displays),
+        driven: Driven::new(DISPLAY, displays, blobs),
         spec: act_spec(),
     };
     let looks = BrowserLookTool {

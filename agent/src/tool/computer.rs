@@ -22,6 +22,7 @@ use super::{
     schema::{flag, number, object, text},
 };
 use crate::{
+    blobs::Blobs,
     computer::{
         MESSAGE_BYTES_MAX,
         action::{Act, Look},
@@ -51,7 +52,11 @@ struct ComputerLookTool {
 }
 
 /// Returns the tools of the display that is asked for at this socket.
-pub(crate) fn computer_tools(socket: PathBuf, displays: Displays) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn computer_tools(
+    socket: PathBuf,
+    displays: Displays,
+    blobs: Blobs,
+) -> Vec<Arc<dyn Tool>> {
     let channel = socket::channel("http://computer", socket);
     let client = ComputerClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let looks = ComputerLookTool {
@@ -60,7 +65,7 @@ pub(crate) fn computer_tools(socket: PathBuf, displays: Displays) -> Vec<Arc<dyn
     };
     let acts = ComputerTool {
         client,
-        driven: Driven::new(DISPLAY, displays),
+        driven: Driven::new(DISPLAY, displays, blobs),
         spec: act_spec(),
     };
     vec![Arc::new(looks), Arc::new(acts)]

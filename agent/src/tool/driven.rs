@@ -2,28 +2,35 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use cocoonbox_events::{Clock, SystemClock};
+use cocoonbox_proto::{agent::v1::HandBack, log::v1::DesktopHandedBack};
 
-use super::Finished;
-use crate::control::{Displays, Permit, Refused};
+use super::{Finished, Picture, handed_back};
+use crate::{
+    blobs::Blobs,
+    control::{Displays, Refused},
+};
 
 /// A display that agents act on, unless a person does.
 pub(super) struct Driven {
     display: u32,
     displays: Displays,
-    /// Which hand-over each agent was told of last.
+    /// Which hand-over each agent was told of last; 0 = none, and it was here before.
     told: Mutex<HashMap<String, u64>>,
+    /// Where pictures are.
+    blobs: Blobs,
 }
 
 impl Driven {
-    pub(super) fn new(display: u32, displays: Displays) -> Self {
+    pub(super) fn new(display: u32, displays: Displays, blobs: Blobs) -> Self {
         Self {
             display,
             displays,
             told: Mutex::default(),
+            blobs,
         }
     }
 
@@ -35,7 +42,10 @@ impl Driven {
     ) -> Finished {
         let permit = match self.displays.enter(self.display) {
             Ok(permit) => permit,
-            Err(refused) => return Finished::error(said(&refused)),
+            Err(refused) => {
+                self.was_here(agent_id);
+                return Finished::error(said(&refused));
+            }
         };
         let mut done = tokio::select! {
             done = action => done,
@@ -44,28 +54,62 @@ impl Driven {
                  wait until it is handed back, and look before you go on",
             ),
         };
-        if let Some(told) = self.handed_back(agent_id, &permit) {
-            done.content = format!("{told}\n{}", done.content);
+        let back = permit.handed_back.clone();
+        // Whoever takes it over waits for the end of the action, and for nothing else.
+        drop(permit);
+        match back {
+            Some(back) => self.tell(agent_id, &back, &mut done).await,
+            None => self.was_here(agent_id),
         }
         done
     }
 
-    /// What a person left behind, for an agent that goes on; once.
-    fn handed_back(&self, agent_id: &str, permit: &Permit) -> Option<String> {
-        let back = permit.handed_back.as_ref()?;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert(agent_id.to_owned(), back.fence) == Some(back.fence) {
-            return None;
+    /// Says what a person left behind to an agent that goes on, once.
+    async fn tell(&self, agent_id: &str, back: &HandBack, done: &mut Finished) {
+        let before = self.told().insert(agent_id.to_owned(), back.fence);
+        if before == Some(back.fence) {
+            return;
         }
-        let note = if back.note.is_empty() {
-            String::new()
-        } else {
-            format!(" and says: {}", back.note)
-        };
-        Some(format!(
-            "[{} had control of this display before{note}; what it shows may have changed]",
-            back.label
-        ))
+        let left = self.displays.left(back.fence).await;
+        let mut told = handed_back::said(back, left.as_deref());
+        // One that knows nothing of how it was sees by looking how it is.
+        if let Some(left) = left.filter(|_| before.is_some()) {
+            let shown = self.pictures(&left).await;
+            if !shown.is_empty() {
+                told.push_str(
+                    "\n[pictures: the display when it was taken over, and when it was handed back]",
+                );
+            }
+            done.images.extend(shown);
+        }
+        done.content = format!("{told}\n{}", done.content);
+    }
+
+    /// Before and after, or none.
+    async fn pictures(&self, left: &DesktopHandedBack) -> Vec<Picture> {
+        let mut pictures = Vec::new();
+        for image in [&left.before, &left.after] {
+            let Some(image) = image else {
+                return Vec::new();
+            };
+            match self.blobs.whole(&image.blob).await {
+                Ok(piece) => pictures.push(Picture { data: piece.data }),
+                // It may have been erased.
+                Err(error) => {
+                    tracing::info!(%error, "a picture of the display is not shown");
+                    return Vec::new();
+                }
+            }
+        }
+        pictures
+    }
+
+    fn was_here(&self, agent_id: &str) {
+        self.told().entry(agent_id.to_owned()).or_default();
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,3 +7,4 @@ mod desk;
 mod elements;
 mod input;
 mod typing;
+mod watching;

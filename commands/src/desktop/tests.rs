@@ -1,4 +1,4 @@
-use cocoonbox_proto::log::v1::{Image, desktop_part_failed::Reason};
+use cocoonbox_proto::log::v1::{DesktopTyped, Image, desktop_part_failed::Reason};
 
 use super::*;
 
@@ -244,4 +244,38 @@ fn a_picture_is_written_once_and_outlives_its_session() {
     desktop.take(&begin("s2"));
     assert!(desktop.take(&picture("a")).is_empty());
     assert_eq!(desktop.take(&picture("b")), ["desktop.pictured"]);
+}
+
+#[test]
+fn what_was_left_behind_is_written_once_and_bounded() {
+    let typed = DesktopTyped {
+        role: "entry".to_owned(),
+        name: "\u{e4}".repeat(TITLE_BYTES_MAX),
+        text: "x".repeat(TYPED_BYTES_MAX + 1),
+    };
+    let back = Command::HandBack(DesktopHandedBack {
+        fence: 3,
+        label: "Anna".to_owned(),
+        windows_after: vec![DesktopWindow::default(); WINDOWS_MAX + 1],
+        typed: vec![typed; TYPED_MAX + 1],
+        ..DesktopHandedBack::default()
+    });
+    let nothing = State::default().decide(&back);
+    assert_eq!(nothing, Err(Rejection::NotBegun));
+    let mut desktop = Desktop::begun();
+    assert_eq!(desktop.take(&back), ["desktop.handed_back"]);
+    assert!(desktop.take(&back).is_empty());
+    let kept = desktop.0.handed_back.as_ref().unwrap();
+    assert_eq!(
+        (kept.windows_after.len(), kept.typed.len()),
+        (WINDOWS_MAX, TYPED_MAX)
+    );
+    let typed = &kept.typed[0];
+    assert_eq!(
+        (typed.name.len(), typed.text.len()),
+        (TITLE_BYTES_MAX, TYPED_BYTES_MAX)
+    );
+    // It outlives its session.
+    desktop.take(&begin("s2"));
+    assert!(desktop.take(&back).is_empty());
 }

@@ -35,6 +35,8 @@ const FACTS: &[&str] = &[
     "tool_call_id 0",
     "approval_id 0",
     "question_id 0",
+    // Streams are called so.
+    "blob 0",
     "media_type 0",
     "exec_id 0",
     "save_id 0",

@@ -8,11 +8,17 @@ use std::{
     time::Duration,
 };
 
-use cocoonbox_proto::agent::v1::{ControlState, ReleaseControlRequest, TakeControlRequest};
+use bytes::Bytes;
+use cocoonbox_proto::agent::v1::{
+    ControlState, ReleaseControlRequest, ScreenRequest, ScreenResponse, ScreenStart,
+    TakeControlRequest, screen_request::Frame, screen_response,
+};
 use rustix::thread::LinkNameSpaceType;
-use tonic::Status;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
 
-use crate::TheBox;
+use crate::{TheBox, until::soon};
 
 const PORT: u16 = 5900;
 /// Between two bytes of a display that works.
@@ -90,6 +96,81 @@ impl TheBox {
         let stream = dialed.join().expect("dialing does not panic").ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
         read(stream).ok()
+    }
+}
+
+/// A person's screen, by the api.
+pub struct Viewer {
+    frames: Streaming<ScreenResponse>,
+    requests: mpsc::Sender<ScreenRequest>,
+}
+
+impl Viewer {
+    /// Looks at the display, until what was shown is enough. With a lease it may send input.
+    pub async fn open(
+        the_box: &TheBox,
+        lease_id: &str,
+        is_enough: impl Fn(&[u8]) -> bool,
+    ) -> Result<Self, Status> {
+        let (requests, sent) = mpsc::channel(16);
+        let start = Frame::Start(ScreenStart {
+            display: 0,
+            lease_id: lease_id.into(),
+        });
+        let first = ScreenRequest { frame: Some(start) };
+        requests.send(first).await.expect("room for the first");
+        let mut session = the_box.user.session(&the_box.id);
+        let frames = session.screen(ReceiverStream::new(sent)).await?;
+        let mut viewer = Self {
+            frames: frames.into_inner(),
+            requests,
+        };
+        viewer.say(b"RFB 003.008\n\x01\x01").await;
+        let mut shown = Vec::new();
+        while !is_enough(&shown) {
+            let frame = soon("a frame", viewer.frames.message()).await?;
+            let frame = frame.and_then(|response| response.frame);
+            if let screen_response::Frame::Rfb(bytes) = frame.expect("it goes on") {
+                shown.extend(bytes);
+            }
+        }
+        Ok(viewer)
+    }
+
+    /// Sends bytes of the protocol.
+    pub async fn say(&self, bytes: &[u8]) {
+        let frame = Frame::Rfb(Bytes::copy_from_slice(bytes));
+        let request = ScreenRequest { frame: Some(frame) };
+        self.requests.send(request).await.expect("it is heard");
+    }
+
+    /// Clicks at a place.
+    pub async fn click(&self, x: u16, y: u16) {
+        let [left, right] = x.to_be_bytes();
+        let [top, bottom] = y.to_be_bytes();
+        for pressed in [0, 1, 0] {
+            self.say(&[5, pressed, left, right, top, bottom]).await;
+        }
+    }
+
+    /// Presses and lets go the keys of a text, which has only what one key writes.
+    pub async fn type_in(&self, text: &str) {
+        for key in text.bytes() {
+            for down in [1, 0] {
+                self.say(&[4, down, 0, 0, 0, 0, 0, key]).await;
+            }
+        }
+    }
+
+    /// Waits for the end and returns why.
+    pub async fn end(mut self) -> Status {
+        loop {
+            match soon("the end", self.frames.message()).await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Status::ok(""),
+                Err(status) => return status,
+            }
+        }
     }
 }
 

@@ -1,8 +1,12 @@
 //! The accessibility bus: a message bus of its own, on which programs tell of their elements.
 
-use std::time::Duration;
+use std::{num::NonZeroUsize, time::Duration};
 
-use zbus::{Connection, DynamicType, OwnedObjectPath, OwnedVariant, Type, connection::Builder};
+use futures::{Stream, StreamExt as _};
+use zbus::{
+    Connection, DynamicType, MatchRule, MessageStream, OwnedObjectPath, OwnedVariant, Type,
+    connection::Builder,
+};
 
 use super::super::{backend::Token, refusal::Fault};
 
@@ -16,14 +20,22 @@ pub(super) const ACTION: &str = "org.a11y.atspi.Action";
 pub(super) const TEXT: &str = "org.a11y.atspi.Text";
 pub(super) const EDITABLE: &str = "org.a11y.atspi.EditableText";
 pub(super) const VALUE: &str = "org.a11y.atspi.Value";
+const OBJECT_EVENTS: &str = "org.a11y.atspi.Event.Object";
+const REGISTRY: &str = "org.a11y.atspi.Registry";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
 /// An element as the bus names it: program and path.
 pub(super) type Reference = (String, OwnedObjectPath);
 
+/// Events on their way to who reads them. Behind these the bus keeps them.
+const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
+
 /// A connection to it.
 #[derive(Debug)]
-pub(super) struct Bus(Connection);
+pub(super) struct Bus {
+    connection: Connection,
+    address: String,
+}
 
 impl Bus {
     pub(super) async fn connect() -> Result<Self, Fault> {
@@ -35,20 +47,53 @@ impl Bus {
             program: "org.a11y.Bus".to_owned(),
             path: "/org/a11y/bus".to_owned(),
         };
-        let address: String = Self(session)
+        let session = Self {
+            connection: session,
+            address: String::new(),
+        };
+        let address: String = session
             .ask(&launcher, "org.a11y.Bus", "GetAddress", &())
             .await?;
-        let bus = Builder::address(address.as_str())
-            .method_timeout(ANSWER_MAX)
-            .build()
-            .await?;
-        Ok(Self(bus))
+        Ok(Self {
+            connection: connection(&address).await?,
+            address,
+        })
+    }
+
+    /// Events of elements, with the element of each, by a connection of its own: one whose events are not read holds
+    /// up all that comes by it. Programs tell only of what somebody [wants](Self::wants).
+    pub(super) async fn events(
+        &self,
+        member: &'static str,
+        detail: Option<&'static str>,
+    ) -> Result<impl Stream<Item = Token> + Send + Unpin + use<>, Fault> {
+        let connection = connection(&self.address).await?;
+        let mut rule = MatchRule::builder()
+            .msg_type(zbus::message::Type::Signal)
+            .interface(OBJECT_EVENTS)
+            .member(member);
+        if let Some(detail) = detail {
+            rule = rule.arg(0, detail);
+        }
+        let rule = rule.build()?;
+        let heard = MessageStream::for_match_rule(rule, &connection, Some(EVENTS_MAX)).await?;
+        Ok(heard.filter_map(|message| std::future::ready(message.ok().and_then(|it| origin(&it)))))
+    }
+
+    /// Has programs tell of what happens, for as long as this connection lasts.
+    pub(super) async fn wants(&self, event: &str) -> Result<(), Fault> {
+        let registry = Token {
+            program: REGISTRY.to_owned(),
+            path: "/org/a11y/atspi/registry".to_owned(),
+        };
+        self.ask(&registry, REGISTRY, "RegisterEvent", &(event,))
+            .await
     }
 
     /// The programs that tell of their elements.
     pub(super) async fn programs(&self) -> Result<Vec<Token>, Fault> {
         let registry = Token {
-            program: "org.a11y.atspi.Registry".to_owned(),
+            program: REGISTRY.to_owned(),
             path: "/org/a11y/atspi/accessible/root".to_owned(),
         };
         self.children(&registry).await
@@ -103,9 +148,9 @@ impl Bus {
         R: serde::de::DeserializeOwned + Type,
     {
         let (program, path) = (of.program.as_str(), of.path.as_str());
-        let asked = self
-            .0
-            .call_method(Some(program), path, Some(interface), method, about);
+        let asked =
+            self.connection
+                .call_method(Some(program), path, Some(interface), method, about);
         let reply = asked.await.map_err(fault)?;
         let body = reply.body();
         // What it says is of another kind than it should be.
@@ -136,6 +181,20 @@ impl Bus {
         self.ask(of, PROPERTIES, "Set", &(interface, name, value))
             .await
     }
+}
+
+async fn connection(address: &str) -> Result<Connection, Fault> {
+    let builder = Builder::address(address).method_timeout(ANSWER_MAX);
+    Ok(builder.build().await?)
+}
+
+/// Which element a message comes from.
+fn origin(message: &zbus::Message) -> Option<Token> {
+    let header = message.header();
+    Some(Token {
+        program: header.sender()?.to_string(),
+        path: header.path()?.to_string(),
+    })
 }
 
 impl From<Reference> for Token {

@@ -17,7 +17,7 @@ use x11rb::{
 };
 
 use super::super::{
-    backend::Pixels,
+    backend::{Hands, Pixels},
     geometry::{Point, Rect, Size},
     keymap::{Keymap, Lent},
     refusal::Fault,
@@ -64,12 +64,12 @@ pub(super) struct Display {
 }
 
 impl Display {
-    pub(super) fn connect() -> Result<Self, Fault> {
+    pub(super) fn connect(hands: Hands) -> Result<Self, Fault> {
         let (input, screen) = RustConnection::connect(None)?;
         let (person, _) = RustConnection::connect(None)?;
         let root = input.setup().roots[screen].root;
         let atoms = Atoms::new(&input)?.reply()?;
-        let (pointer, keyboard) = match own_devices(&input) {
+        let (pointer, keyboard) = match hands.of(&input) {
             Ok(devices) => devices,
             Err(fault) => {
                 tracing::warn!(%fault, "no pointer of our own: the person's is used");
@@ -210,6 +210,19 @@ fn pixels(connection: &RustConnection, root: u32, area: Rect) -> Result<Pixels, 
         rgb.extend_from_slice(&[pixel[2], pixel[1], pixel[0]]);
     }
     Ok(Pixels { size, rgb })
+}
+
+impl Hands {
+    fn of(self, connection: &RustConnection) -> Result<(u16, u16), Fault> {
+        match self {
+            Self::Own => own_devices(connection),
+            Self::None => {
+                connection.xinput_xi_query_version(2, 0)?.reply()?;
+                remove(connection)?;
+                Ok((CORE_POINTER, CORE_KEYBOARD))
+            }
+        }
+    }
 }
 
 /// Makes a pointer and a keyboard, and has this connection's input come from them.

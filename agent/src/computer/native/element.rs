@@ -58,6 +58,7 @@ const SENSITIVE: u32 = 24;
 const SHOWING: u32 = 25;
 const VISIBLE: u32 = 30;
 const FOCUSABLE: u32 = 11;
+const FOCUSED: u32 = 12;
 const EDITABLE_STATE: u32 = 7;
 const MANAGES_DESCENDANTS: u32 = 31;
 
@@ -166,9 +167,22 @@ impl Facts {
         self.interfaces.iter().any(|one| one == interface)
     }
 
+    /// Text can be written into it, and may be told.
+    pub(super) fn is_field(&self) -> bool {
+        self.is(EDITABLE_STATE) && self.has(TEXT) && !self.is_secret() && self.role != "terminal"
+    }
+
+    pub(super) fn is_focused(&self) -> bool {
+        self.is(FOCUSED)
+    }
+
+    fn is_secret(&self) -> bool {
+        self.role.contains("password")
+    }
+
     /// What it holds.
-    async fn value(&self, bus: &Bus, token: &Token) -> Option<String> {
-        if self.role.contains("password") {
+    pub(super) async fn value(&self, bus: &Bus, token: &Token) -> Option<String> {
+        if self.is_secret() {
             return None;
         }
         let is_text =

@@ -137,6 +137,10 @@ impl Desk {
         })
     }
 
+    pub(crate) fn client(&self) -> ComputerClient<Channel> {
+        self.client.clone()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

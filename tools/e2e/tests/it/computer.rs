@@ -1,7 +1,13 @@
 //! Agents at the screen of a box: what is given to a helper that works there is done there.
 
-use cocoonbox_e2e::{Installation, Setup, Shared, TheBox, programs::need_image, run, until};
-use cocoonbox_proto::control::v1::{Desktop, EnsureRequest, Flavor, GetBoxRequest, desktop};
+use cocoonbox_e2e::{
+    Installation, Setup, Shared, TheBox, events::payload, programs::need_image, run,
+    screen::Viewer, until,
+};
+use cocoonbox_proto::{
+    control::v1::{Desktop, EnsureRequest, Flavor, GetBoxRequest, desktop},
+    log::v1::{AgentToolCalled, DesktopHandedBack, DesktopWindow},
+};
 
 static SHARED: Shared = Shared::new(|| Setup::scripted(CONVERSATION));
 
@@ -43,6 +49,23 @@ tools = [{ name = "computer", args = { action = "type", text = 'Привет 你
 [[conversation.step]]
 tools = [{ name = "computer_look", args = { action = "wait", text = "holds" } }]
 [[conversation.step]]
+text = "{last}"
+[[conversation]]
+when = "stay at it"
+[[conversation.step]]
+tools = [{ name = "task", args = { description = "stay", role = "computer", prompt = "STAY there" } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+when = "STAY"
+[[conversation.step]]
+tools = [{ name = "computer", args = { action = "click", x = 10, y = 10 } }]
+[[conversation.step]]
+tools = [{ name = "computer_look", args = { action = "wait", text = "Go on", timeout_ms = 60000 } }]
+[[conversation.step]]
+tools = [{ name = "computer", args = { action = "click", x = 10, y = 10 } }]
+[[conversation.step]]
+expect_images = 2
 text = "{last}"
 [[conversation]]
 when = "yourself"
@@ -105,7 +128,7 @@ async fn begin(the_box: &TheBox, command: &str) {
 async fn has_window(the_box: &TheBox, title: &str) {
     let look = format!(
         "for id in $(xprop -root _NET_CLIENT_LIST | grep -o '0x[0-9a-f]*'); do \
-         xprop -id $id WM_NAME; done | grep -q '\"{title}'"
+         xprop -id $id _NET_WM_NAME WM_NAME; done | grep -q '\"{title}'"
     );
     let look = format!("until {look}; do sleep 0.1; done");
     cocoonbox_e2e::until::soon("its window is there", the_box.sh(&look)).await;
@@ -157,6 +180,56 @@ fn a_helper_at_the_screen_writes_into_a_terminal_exactly() {
 }
 
 #[test]
+fn an_agent_is_told_what_a_person_left_behind() {
+    run(async {
+        let installation = SHARED.get().await;
+        let the_box = light(&installation, "leaver").await;
+        let mut events = the_box.events("", &["agent/", "desktop/"]);
+        let person = async {
+            loop {
+                let event = events.next_of("agent.tool_called").await;
+                let call: AgentToolCalled = payload(&event, "agent.tool_called");
+                if call.name == "computer_look" {
+                    break;
+                }
+            }
+            the_box.take_control("l1", 0).await.expect("it is free");
+            begin(&the_box, "xterm -title Letter").await;
+            has_window(&the_box, "Letter").await;
+            the_box.hand_back("l1", "the letter is open").await;
+            let event = events.next_of("desktop.handed_back").await;
+            begin(&the_box, "xterm -title 'Go on'").await;
+            payload::<DesktopHandedBack>(&event, "desktop.handed_back")
+        };
+        let (turn, left) = tokio::join!(the_box.send("stay at it"), person);
+        turn.assert_done();
+        let told = turn.text();
+        assert!(
+            told.contains("leaver had control of this display before and says: the letter is open"),
+            "{told}"
+        );
+        assert!(
+            told.contains("[what is typed goes to \"Letter\"]"),
+            "{told}"
+        );
+        let titles = |windows: &[DesktopWindow]| {
+            let titles = windows.iter().map(|window| window.title.clone());
+            titles.collect::<Vec<_>>()
+        };
+        assert_eq!(titles(&left.windows_after), ["Letter"]);
+        assert!(left.before.is_some() && left.after.is_some());
+
+        // One that was not here before sees how it is by looking.
+        let told = the_box.send("have it clicked").await.text();
+        assert!(
+            told.contains("[what is typed goes to \"Letter\"]"),
+            "{told}"
+        );
+        assert!(!told.contains("[pictures"), "{told}");
+    });
+}
+
+#[test]
 fn a_helper_at_the_screen_fills_a_page() {
     run(async {
         let installation = SHARED.get().await;
@@ -173,5 +246,18 @@ fn a_helper_at_the_screen_fills_a_page() {
             told.contains(&format!("holds {}", TEXT.replace('\\', r"\\"))),
             "{told}"
         );
+
+        // A person writes on, with hands of their own; what they wrote is told to who comes next.
+        the_box.take_control("l1", 0).await.expect("it is free");
+        // The handshake, and how large the display is.
+        let person = Viewer::open(&the_box, "l1", |shown| shown.len() >= 42).await;
+        let person = person.expect("it is shown");
+        person.click(640, 500).await;
+        person.type_in("by hand").await;
+        has_window(&the_box, "holds .*by hand").await;
+        the_box.hand_back("l1", "").await;
+        let told = the_box.send("have it clicked").await.text();
+        assert!(told.contains("[typed into entry"), "{told}");
+        assert!(told.contains("by hand\"]"), "{told}");
     });
 }

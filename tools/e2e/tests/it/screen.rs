@@ -1,23 +1,14 @@
 //! Take-over in a real box: through the edge, the box's network and the agent that is told.
 
-use bytes::Bytes;
 use cocoonbox_e2e::{
-    Events, Installation, Setup, Shared, TheBox,
-    events::payload_if,
-    exec::start,
-    reason, run,
-    until::{soon, until},
+    Events, Installation, Setup, Shared, TheBox, events::payload_if, exec::start, reason, run,
+    screen::Viewer, until::until,
 };
 use cocoonbox_proto::{
-    agent::v1::{
-        ScreenRequest, ScreenResponse, ScreenStart, ShowControlRequest, screen_request::Frame,
-        screen_response,
-    },
+    agent::v1::ShowControlRequest,
     log::v1::{ControlReleased, ControlTaken, control_released::Reason},
 };
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use tonic::Status;
 
 static SHARED: Shared = Shared::new(Setup::plain);
 
@@ -26,55 +17,9 @@ const UPDATE: &[u8] = &[3, 1, 0, 0, 0, 0, 5, 0, 3, 32];
 const A_DOWN: &[u8] = &[4, 1, 0, 0, 0, 0, 0, 65];
 const A_UP: &[u8] = &[4, 0, 0, 0, 0, 0, 0, 65];
 
-struct Viewer {
-    frames: Streaming<ScreenResponse>,
-    requests: mpsc::Sender<ScreenRequest>,
-}
-
-impl Viewer {
-    /// Looks at the display, up to where it is described.
-    async fn open(the_box: &TheBox, lease_id: &str) -> Result<Self, Status> {
-        let (requests, sent) = mpsc::channel(16);
-        let start = Frame::Start(ScreenStart {
-            display: 0,
-            lease_id: lease_id.into(),
-        });
-        let first = ScreenRequest { frame: Some(start) };
-        requests.send(first).await.expect("room for the first");
-        let mut session = the_box.user.session(&the_box.id);
-        let frames = session.screen(ReceiverStream::new(sent)).await?;
-        let mut viewer = Self {
-            frames: frames.into_inner(),
-            requests,
-        };
-        viewer.say(b"RFB 003.008\n\x01\x01").await;
-        let mut shown = Vec::new();
-        while !shown.ends_with(b"described") {
-            let frame = soon("a frame", viewer.frames.message()).await?;
-            let frame = frame.and_then(|response| response.frame);
-            if let screen_response::Frame::Rfb(bytes) = frame.expect("it goes on") {
-                shown.extend(bytes);
-            }
-        }
-        Ok(viewer)
-    }
-
-    async fn say(&self, bytes: &[u8]) {
-        let frame = Frame::Rfb(Bytes::copy_from_slice(bytes));
-        let request = ScreenRequest { frame: Some(frame) };
-        self.requests.send(request).await.expect("it is heard");
-    }
-
-    /// Waits for the end and returns why.
-    async fn end(mut self) -> Status {
-        loop {
-            match soon("the end", self.frames.message()).await {
-                Ok(Some(_)) => {}
-                Ok(None) => return Status::ok(""),
-                Err(status) => return status,
-            }
-        }
-    }
+/// Looks at the display, up to where it is described.
+async fn open(the_box: &TheBox, lease_id: &str) -> Result<Viewer, Status> {
+    Viewer::open(the_box, lease_id, |shown| shown.ends_with(b"described")).await
 }
 
 async fn with_display(installation: &Installation, name: &str) -> TheBox {
@@ -84,7 +29,7 @@ async fn with_display(installation: &Installation, name: &str) -> TheBox {
     let display = the_box.exec_stream(start(&["python3", "-c", DISPLAY]));
     drop(display.await.expect("a command can be run"));
     until("the display answers", || async {
-        Viewer::open(&the_box, "").await.ok()
+        open(&the_box, "").await.ok()
     })
     .await;
     the_box
@@ -113,14 +58,14 @@ fn a_display_is_looked_at_taken_over_and_handed_back() {
     run(async {
         let installation = SHARED.get().await;
         let the_box = with_display(&installation, "screen").await;
-        let looking = Viewer::open(&the_box, "").await.expect("it is shown");
+        let looking = open(&the_box, "").await.expect("it is shown");
         looking.say(&[A_DOWN, UPDATE].concat()).await;
         heard(&the_box, UPDATE).await;
         let state = the_box.take_control("l1", 0).await.expect("it is free");
         assert_eq!(state.holder.expect("a holder").label, "screen");
         let refused = the_box.take_control("l2", 0).await.unwrap_err();
         assert_eq!(reason(&refused), "CONTROL_HELD");
-        let driving = Viewer::open(&the_box, "l1").await.expect("it is shown");
+        let driving = open(&the_box, "l1").await.expect("it is shown");
         driving.say(A_DOWN).await;
         heard(&the_box, &[UPDATE, A_DOWN].concat()).await;
         drop(driving);

@@ -1,0 +1,186 @@
+//! What a person does with a display while it is theirs: looked at when they take it and when they hand it back, put
+//! into the log, and told to the agents that go on with it.
+//!
+//! A person who takes it waits for the first look, two seconds at most: agents' hands are off the display behind it.
+//! One that cannot be looked at is taken and handed back all the same.
+
+use std::{path::PathBuf, time::Duration};
+
+use cocoonbox_commands::desktop::{Command, Rejection, STREAM, State};
+use cocoonbox_events::{LoadError, StreamName};
+use cocoonbox_proto::{
+    agent::v1::HandBack,
+    log::v1::{DesktopHandedBack, Image},
+    toolhost::v1::{ComputerSeen, ComputerWatchRequest, computer_client::ComputerClient},
+};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Status, Streaming, transport::Channel};
+
+use crate::{
+    blobs::Blobs,
+    computer::MESSAGE_BYTES_MAX,
+    control::Displays,
+    journal::{Error, Journal},
+    socket,
+};
+
+/// The display that programs of the box are on.
+const DISPLAY: u32 = 0;
+/// For the display to be looked at. Its process may have to be started, and a film never settles.
+const SEEN_MAX: Duration = Duration::from_secs(5);
+
+/// Watches what people do with the display.
+#[derive(Clone)]
+pub(crate) struct Handover {
+    /// Of the process that looks at the display.
+    pub(crate) socket: PathBuf,
+    pub(crate) displays: Displays,
+    pub(crate) journal: Journal,
+    pub(crate) blobs: Blobs,
+    pub(crate) stop: CancellationToken,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Unknown {
+    #[error("the display cannot be looked at")]
+    Display(#[from] Status),
+    #[error("it cannot be written down")]
+    Journal(#[from] Error<Rejection>),
+    #[error("the log cannot be read")]
+    Log(#[from] LoadError),
+    #[error("`{STREAM}` is no name of a stream")]
+    Stream,
+}
+
+/// A display that is being watched.
+struct Watched {
+    /// Dropped when it is handed back.
+    until: mpsc::Sender<ComputerWatchRequest>,
+    answers: Streaming<ComputerSeen>,
+    before: ComputerSeen,
+}
+
+impl Handover {
+    /// Works until the box is stopped. Returns at once where there is no display. The box has to be released.
+    pub(crate) async fn follow(self) {
+        if !self.socket.exists() {
+            return;
+        }
+        let stop = self.stop.clone();
+        stop.run_until_cancelled(self.work()).await;
+    }
+
+    async fn work(self) {
+        match self.last().await {
+            Ok(Some(back)) => self.displays.tell_left(back),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(?error, "what a person left behind is not known"),
+        }
+        self.displays.look_first();
+        loop {
+            let fence = self.displays.taken(DISPLAY).await;
+            let awaited = self.displays.await_left();
+            let watched = match self.watch().await {
+                Ok(watched) => Some(watched),
+                Err(status) => {
+                    tracing::info!(%status, "the display is not watched");
+                    None
+                }
+            };
+            // Another who takes it from them finds it watched.
+            self.displays.looked(u64::MAX);
+            let back = self.displays.free(DISPLAY).await;
+            self.displays.looked(fence);
+            // A lease that ended before the agents had stopped gave nobody the display.
+            if let (Some(watched), Some(back)) = (watched, back.filter(|back| back.fence >= fence))
+                && let Err(error) = self.handed_back(watched, back).await
+            {
+                tracing::info!(?error, "what a person left behind is not known");
+            }
+            drop(awaited);
+        }
+    }
+
+    /// What the log has.
+    async fn last(&self) -> Result<Option<DesktopHandedBack>, Unknown> {
+        let mut fold = self.journal.fold::<State>(stream()?);
+        fold.refresh(&**self.journal.store()).await?;
+        Ok(fold.state.handed_back)
+    }
+
+    async fn watch(&self) -> Result<Watched, Status> {
+        let mut client =
+            ComputerClient::new(self.channel()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let (until, requests) = mpsc::channel(1);
+        let begun = async {
+            let mut answers = client
+                .watch(ReceiverStream::new(requests))
+                .await?
+                .into_inner();
+            let before = next(&mut answers).await?;
+            Ok(Watched {
+                until,
+                answers,
+                before,
+            })
+        };
+        in_time(begun).await
+    }
+
+    async fn handed_back(&self, watched: Watched, back: HandBack) -> Result<(), Unknown> {
+        let Watched {
+            until,
+            mut answers,
+            before,
+        } = watched;
+        drop(until);
+        let after = in_time(next(&mut answers)).await?;
+        let back = DesktopHandedBack {
+            display: DISPLAY,
+            fence: back.fence,
+            label: back.label,
+            note: back.note,
+            before: self.keep(&before.png).await,
+            after: self.keep(&after.png).await,
+            windows_before: before.windows,
+            windows_after: after.windows,
+            typed: after.typed,
+        };
+        let mut fold = self.journal.fold::<State>(stream()?);
+        let own = self.journal.own_actor();
+        let command = Command::HandBack(back);
+        self.journal
+            .record(&mut fold, &command, own, &self.stop)
+            .await?;
+        if let Some(back) = fold.state.handed_back {
+            self.displays.tell_left(back);
+        }
+        Ok(())
+    }
+
+    async fn keep(&self, png: &[u8]) -> Option<Image> {
+        let kept = self.blobs.store_picture(png).await;
+        kept.inspect_err(|error| tracing::info!(%error, "a picture of the display is not kept"))
+            .ok()
+    }
+
+    fn channel(&self) -> Channel {
+        socket::channel("http://computer", self.socket.clone())
+    }
+}
+
+async fn next(answers: &mut Streaming<ComputerSeen>) -> Result<ComputerSeen, Status> {
+    let ended = || Status::unavailable("who looks at the display is gone");
+    answers.message().await?.ok_or_else(ended)
+}
+
+async fn in_time<T>(looking: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    let late = |_| Status::deadline_exceeded("it takes too long to look at the display");
+    timeout(SEEN_MAX, looking).await.map_err(late)?
+}
+
+fn stream() -> Result<StreamName, Unknown> {
+    StreamName::new(STREAM).map_err(|_| Unknown::Stream)
+}
