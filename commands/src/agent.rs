@@ -24,6 +24,7 @@ mod due;
 mod entry;
 mod evolve;
 mod history;
+mod ids;
 mod models;
 mod next;
 mod person;

@@ -297,7 +297,7 @@ fn rules_of(parent: &State) -> ApprovalRules {
 
 fn last_words(child: &State) -> String {
     let conversation = child.conversation();
-    let blocks = conversation.iter().rev().find_map(|entry| match entry {
+    let blocks = conversation.iter().rev().find_map(|entry| match &**entry {
         Entry::Assistant { blocks } => Some(blocks),
         Entry::User { .. } | Entry::ToolResults(_) => None,
     });

@@ -364,7 +364,7 @@ impl TurnLoop {
     }
 
     /// Reads the pictures that a call shows. One that cannot be read is told of in words.
-    async fn images(&self, model: &ModelChoice, conversation: &[Entry]) -> ImageBytes {
+    async fn images(&self, model: &ModelChoice, conversation: &[Arc<Entry>]) -> ImageBytes {
         let mut bytes = ImageBytes::new();
         for image in images_shown(model, conversation) {
             if bytes.contains_key(&image.blob) {

@@ -1,6 +1,6 @@
 //! Which pictures a model is shown, and what it is told of the others.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
@@ -23,7 +23,10 @@ const BYTES_MAX: u64 = 16 << 20;
 const HIDDEN_STEP: usize = 5;
 
 /// Returns the pictures that a call shows: their bytes are what a [`Request`] needs.
-pub(crate) fn images_shown<'a>(model: &ModelChoice, conversation: &'a [Entry]) -> Vec<&'a Image> {
+pub(crate) fn images_shown<'a>(
+    model: &ModelChoice,
+    conversation: &'a [Arc<Entry>],
+) -> Vec<&'a Image> {
     if !model.images {
         return Vec::new();
     }
@@ -104,8 +107,8 @@ fn note(image: &Image, why: &str) -> Shown {
     Shown::Note(format!("[image{size} {kind}, not shown: {why}]"))
 }
 
-fn all(conversation: &[Entry]) -> Vec<&Image> {
-    let images = conversation.iter().flat_map(|entry| match entry {
+fn all(conversation: &[Arc<Entry>]) -> Vec<&Image> {
+    let images = conversation.iter().flat_map(|entry| match &**entry {
         Entry::User { images, .. } => images.iter().collect::<Vec<_>>(),
         Entry::ToolResults(results) => results.iter().flat_map(|result| &result.images).collect(),
         Entry::Assistant { .. } => Vec::new(),
@@ -131,7 +134,7 @@ fn hidden(images: &[&Image]) -> usize {
 mod tests {
     use super::*;
 
-    fn conversation(count: usize, size_bytes: u64) -> Vec<Entry> {
+    fn conversation(count: usize, size_bytes: u64) -> Vec<Arc<Entry>> {
         let image = |index| Image {
             blob: format!("b{index}"),
             media_type: "image/png".into(),
@@ -143,7 +146,7 @@ mod tests {
             text: "look".into(),
             images: vec![image(index)],
         };
-        (0..count).map(entry).collect()
+        (0..count).map(entry).map(Arc::new).collect()
     }
 
     fn shown(count: usize, size_bytes: u64) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! What a call asks for, before it is put into a vendor's words.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use cocoonbox_commands::agent::Entry;
 use cocoonbox_proto::log::v1::{ModelChoice, Wire};
@@ -25,7 +25,7 @@ pub(crate) struct ToolSpec {
 pub(crate) struct Request<'a> {
     pub(crate) model: &'a ModelChoice,
     pub(crate) system: &'a str,
-    pub(crate) conversation: &'a [Entry],
+    pub(crate) conversation: &'a [Arc<Entry>],
     pub(crate) tools: &'a [ToolSpec],
     /// Of the pictures that [`super::images_shown`] names.
     pub(crate) images: &'a ImageBytes,

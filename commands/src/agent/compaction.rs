@@ -1,6 +1,6 @@
 //! Making a conversation fit its model: a summary by a model, and where that fails, a shorter telling.
 
-use std::fmt::Write;
+use std::{fmt::Write, sync::Arc};
 
 use cocoonbox_proto::log::v1::{ModelChoice, block};
 
@@ -33,7 +33,7 @@ impl State {
     /// Returns how many entries of what is told, from its beginning, can be summed up; 0 = not worth it.
     /// A tool use stays with its result.
     pub(super) fn summarizable(&self) -> usize {
-        let told: Vec<Entry> = self.conversation();
+        let told = self.conversation();
         let room = self.tokens_full() / QUARTER;
         let mut kept = 0;
         let mut tokens = 0_u64;
@@ -45,7 +45,7 @@ impl State {
             kept += 1;
         }
         let mut entries = told.len() - kept;
-        if told.get(entries).is_some_and(Entry::is_results) {
+        if told.get(entries).is_some_and(|entry| entry.is_results()) {
             entries += 1;
         }
         // A summary of nothing but a summary says nothing.
@@ -65,17 +65,17 @@ impl State {
     }
 
     /// Returns what a model is told that is to write a summary.
-    pub(super) fn summary_asked(&self, model: &ModelChoice, entries: usize) -> Vec<Entry> {
-        let told: Vec<Entry> = self.history.told().take(entries).collect();
+    pub(super) fn summary_asked(&self, model: &ModelChoice, entries: usize) -> Vec<Arc<Entry>> {
+        let told: Vec<_> = self.history.told().take(entries).collect();
         let room = usize::try_from(input_tokens_max(model)).unwrap_or(usize::MAX);
         let room = room
             .saturating_mul(BYTES_PER_TOKEN)
             .saturating_sub(ASK.len());
         let text = format!("{ASK}{}{ASK_END}", shortened(&told, room));
-        vec![Entry::User {
+        vec![Arc::new(Entry::User {
             text,
             images: Vec::new(),
-        }]
+        })]
     }
 
     /// Returns a shorter telling of everything but what the user said last, and how many entries it
@@ -85,7 +85,7 @@ impl State {
         let last = told
             .iter()
             .rev()
-            .take_while(|entry| matches!(entry, Entry::User { .. }))
+            .take_while(|entry| matches!(***entry, Entry::User { .. }))
             .count();
         let entries = told.len() - last;
         if entries == 0 {
@@ -104,7 +104,7 @@ impl State {
 }
 
 /// Tells a conversation in at most so many bytes.
-fn shortened(entries: &[Entry], bytes_max: usize) -> String {
+fn shortened(entries: &[Arc<Entry>], bytes_max: usize) -> String {
     let mut text = String::new();
     for part_bytes in PART_BYTES {
         text = rendered(entries, part_bytes);
@@ -120,11 +120,11 @@ fn shortened(entries: &[Entry], bytes_max: usize) -> String {
     format!("{head}{note}{tail}")
 }
 
-fn rendered(entries: &[Entry], part_bytes: usize) -> String {
+fn rendered(entries: &[Arc<Entry>], part_bytes: usize) -> String {
     let mut text = String::new();
     for entry in entries {
         // Writing to a string cannot fail.
-        match entry {
+        match &**entry {
             Entry::User { text: said, images } => {
                 let _ = writeln!(text, "## user\n{}", cut(said, part_bytes));
                 if !images.is_empty() {

@@ -3,7 +3,7 @@
 //! Entries are kept once, whatever branches they are in; a branch is a line of places. A summary stands for
 //! the beginning of its line and takes nothing away, so that a branch may begin before it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use cocoonbox_events::erasure::ERASED;
 use cocoonbox_proto::log::v1::TokenUsage;
@@ -16,8 +16,9 @@ const SUMMARY_INTRO: &str = "[The conversation up to here was long. This is a su
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct History {
-    /// Every entry of every branch, in the order in which they came.
-    entries: Vec<Entry>,
+    /// Every entry of every branch, in the order in which they came. Shared: a decider takes a copy of the state to see
+    /// what comes of a command.
+    entries: Vec<Arc<Entry>>,
     /// The branch that goes on. The first one has the empty id.
     branch_id: String,
     line: Line,
@@ -53,7 +54,7 @@ struct Measured {
 impl History {
     pub(super) fn push(&mut self, entry: Entry) {
         self.line.places.push(self.entries.len());
-        self.entries.push(entry);
+        self.entries.push(Arc::new(entry));
     }
 
     pub(super) fn take_up(&mut self, prompt: Prompt) {
@@ -133,8 +134,9 @@ impl History {
     }
 
     /// Returns what a model is told: the last summary, and what comes after it.
-    pub(super) fn told(&self) -> impl DoubleEndedIterator<Item = Entry> + '_ {
-        self.summary().into_iter().chain(self.kept().cloned())
+    pub(super) fn told(&self) -> impl DoubleEndedIterator<Item = Arc<Entry>> + '_ {
+        let summary = self.summary().map(Arc::new);
+        summary.into_iter().chain(self.kept().cloned())
     }
 
     pub(super) fn told_len(&self) -> usize {
@@ -155,7 +157,9 @@ impl History {
     }
 
     /// Returns the entries that no summary stands for.
-    pub(super) fn kept(&self) -> impl DoubleEndedIterator<Item = &Entry> + ExactSizeIterator + '_ {
+    pub(super) fn kept(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = &Arc<Entry>> + ExactSizeIterator + '_ {
         let start = self.line.start().unwrap_or(0);
         self.line.places[start..]
             .iter()
@@ -175,7 +179,9 @@ impl History {
     }
 
     pub(super) fn blank(&mut self) {
-        self.entries.iter_mut().for_each(Entry::blank);
+        for entry in &mut self.entries {
+            Arc::make_mut(entry).blank();
+        }
         for line in self.left.values_mut().chain([&mut self.line]) {
             for summary in &mut line.summaries {
                 ERASED.clone_into(&mut summary.text);

@@ -1,5 +1,7 @@
 //! What the loop is to do in a state.
 
+use std::sync::Arc;
+
 use cocoonbox_proto::log::v1::{Effect, ModelChoice, ModelRole, Risk, agent_model_failed::Reason};
 
 use super::{
@@ -144,7 +146,7 @@ impl State {
     }
 
     /// Returns what the call under way tells its model: the conversation, or what a summary is asked of.
-    pub fn told(&self) -> Vec<Entry> {
+    pub fn told(&self) -> Vec<Arc<Entry>> {
         match self.turn.as_ref().map(|turn| &turn.stage) {
             Some(Stage::Calling { model, entries, .. }) if *entries > 0 => {
                 self.summary_asked(model, *entries)

@@ -114,7 +114,7 @@ fn row<'a>(this: Had<'a>, before: impl Iterator<Item = Had<'a>>) -> Row {
 /// Returns the calls since somebody spoke last, the latest first.
 fn results(history: &History) -> impl Iterator<Item = Had<'_>> {
     let mut results: Option<&[ToolResult]> = None;
-    let entries = history.kept().rev();
+    let entries = history.kept().rev().map(|entry| &**entry);
     let entries = entries.take_while(|entry| !matches!(entry, Entry::User { .. }));
     entries.flat_map(move |entry| {
         let mut calls = Vec::new();

@@ -10,6 +10,7 @@ use cocoonbox_proto::log::v1::{
 use super::{
     command::SUMMARY_BYTES_MAX,
     entry::{Entry, block_bytes},
+    ids::Ids,
     state::State,
     tools,
     turn::{Failure, Stage, ToolUse, UseState},
@@ -33,11 +34,7 @@ pub(super) fn bytes(blocks: &[Block]) -> usize {
 /// Vendors promise ids that are unique within a reply, and some not even that. An id that is taken or
 /// cannot be used is replaced, here and thereby in everything that is told back to the vendor. Doing it
 /// again changes nothing.
-pub(super) fn with_unique_ids(
-    taken: &BTreeSet<String>,
-    call_id: &str,
-    blocks: &[Block],
-) -> Vec<Block> {
+pub(super) fn with_unique_ids(taken: &Ids, call_id: &str, blocks: &[Block]) -> Vec<Block> {
     let mut ours = BTreeSet::new();
     let mut blocks = blocks.to_vec();
     for (index, block) in blocks.iter_mut().enumerate() {

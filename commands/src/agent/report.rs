@@ -105,7 +105,7 @@ pub(super) fn tool_finished(state: &State, mut of: AgentToolFinished) -> Decisio
     let uses = state.turn.as_ref().map(Turn::uses).unwrap_or_default();
     let tool_call_id = of.tool_call_id.clone();
     let Some(tool) = uses.iter().find(|tool| tool.tool_call_id == tool_call_id) else {
-        let told = state.history.kept().rev().find_map(|entry| match entry {
+        let told = state.history.kept().rev().find_map(|entry| match &**entry {
             Entry::ToolResults(results) => results
                 .iter()
                 .find(|result| result.tool_call_id == tool_call_id),

@@ -1,6 +1,9 @@
 //! What is known of an agent.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use cocoonbox_events::{AgentEvent, Aggregate, IllegalTransition, Payload, erasure::ERASED};
 use cocoonbox_proto::log::v1::{Image, ModelRole, ModelRoles, Risk, agent_todo_set::Item};
@@ -9,6 +12,7 @@ use super::{
     command::Command,
     entry::Entry,
     history::History,
+    ids::Ids,
     next::Next,
     rejection::Rejection,
     rules::Rules,
@@ -49,11 +53,11 @@ pub struct State {
     /// Stands for what the model was told last before the conversation.
     pub(super) instructed: Option<[u8; 32]>,
     /// Ids of every prompt. Clients choose them, so they are kept apart from ours.
-    pub(super) prompt_ids: BTreeSet<String>,
+    pub(super) prompt_ids: Ids,
     /// Ids of every turn, model call, approval and question: each is used once.
-    pub(super) ids: BTreeSet<String>,
+    pub(super) ids: Ids,
     /// Tool call ids in the conversation.
-    pub(super) tool_ids: BTreeSet<String>,
+    pub(super) tool_ids: Ids,
 }
 
 /// The agent and the tool call that a subagent works for.
@@ -94,7 +98,7 @@ impl State {
     /// Returns the conversation as a model may be told it: complete, in order, and every tool use
     /// followed by exactly its results. A reply whose tools still run is not in it yet; a call that
     /// failed never is. What was summed up is its summary.
-    pub fn conversation(&self) -> Vec<Entry> {
+    pub fn conversation(&self) -> Vec<Arc<Entry>> {
         self.history.told().collect()
     }
 

@@ -157,8 +157,8 @@ impl Loop {
     /// Returns the results of the last tools.
     pub(crate) fn results(&self) -> Vec<String> {
         let last = self.state().conversation().into_iter().rev();
-        let mut results = last.filter_map(|entry| match entry {
-            Entry::ToolResults(results) => Some(results),
+        let mut results = last.filter_map(|entry| match &*entry {
+            Entry::ToolResults(results) => Some(results.clone()),
             Entry::User { .. } | Entry::Assistant { .. } => None,
         });
         let results = results.next().unwrap_or_default();
@@ -167,7 +167,11 @@ impl Loop {
 
     /// Returns the conversation with a word for each entry.
     pub(crate) fn conversation(&self) -> Vec<String> {
-        self.state().conversation().iter().map(word).collect()
+        self.state()
+            .conversation()
+            .iter()
+            .map(|entry| word(entry))
+            .collect()
     }
 
     /// What was written since the last time, one line an event.

@@ -89,7 +89,7 @@ impl Message {
 fn messages(request: &Request<'_>) -> Vec<Message> {
     let mut gallery = Gallery::new(request);
     let mut messages: Vec<Message> = Vec::new();
-    for entry in request.conversation {
+    for entry in request.conversation.iter().map(|entry| &**entry) {
         let (role, content) = match entry {
             Entry::User { text, images } => ("user", user(text, images, &mut gallery)),
             Entry::Assistant { blocks } => {

@@ -1,5 +1,7 @@
 //! What is asked of `POST /v1/chat/completions`.
 
+use std::sync::Arc;
+
 use cocoonbox_commands::agent::{Entry, ToolResult};
 use cocoonbox_proto::log::v1::{Block, Image, block};
 use serde_json::{Value, json};
@@ -44,10 +46,10 @@ pub(in crate::wire) fn body(request: &Request<'_>) -> Value {
 fn messages(request: &Request<'_>) -> Vec<Value> {
     let mut gallery = Gallery::new(request);
     let mut messages = vec![json!({ "role": "system", "content": request.system })];
-    let is_user = |entry: &Entry| matches!(entry, Entry::User { .. });
+    let is_user = |entry: &Arc<Entry>| matches!(**entry, Entry::User { .. });
     let last_prompt = request.conversation.iter().rposition(is_user);
     for (at, entry) in request.conversation.iter().enumerate() {
-        match entry {
+        match &**entry {
             Entry::User { text, images } => messages.push(user(text, images, &mut gallery)),
             Entry::Assistant { blocks } => {
                 let is_of_this_turn = last_prompt.is_none_or(|prompt| at > prompt);

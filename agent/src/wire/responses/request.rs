@@ -58,7 +58,7 @@ pub(in crate::wire) fn body(request: &Request<'_>) -> Value {
 fn input(request: &Request<'_>) -> Vec<Value> {
     let mut gallery = Gallery::new(request);
     let mut items = Vec::new();
-    for entry in request.conversation {
+    for entry in request.conversation.iter().map(|entry| &**entry) {
         match entry {
             Entry::User { text, images } => items.push(user(text, images, &mut gallery)),
             Entry::Assistant { blocks } => items.extend(assistant(blocks)),

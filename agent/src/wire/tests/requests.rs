@@ -1,5 +1,7 @@
 //! What a conversation looks like on each wire.
 
+use std::sync::Arc;
+
 use cocoonbox_commands::agent::{Entry, ToolResult};
 use cocoonbox_proto::log::v1::{
     Block, Image, ModelChoice, TextBlock, ThinkingBlock, ToolUseBlock, VendorBlock, Wire,
@@ -20,7 +22,8 @@ fn model(wire: Wire) -> ModelChoice {
 }
 
 fn body(model: &ModelChoice, conversation: &[Entry]) -> Value {
-    let images = images_shown(model, conversation);
+    let conversation: Vec<_> = conversation.iter().cloned().map(Arc::new).collect();
+    let images = images_shown(model, &conversation);
     let images: ImageBytes = images
         .into_iter()
         .map(|image| (image.blob.clone(), "abc".into()))
@@ -33,7 +36,7 @@ fn body(model: &ModelChoice, conversation: &[Entry]) -> Value {
     let request = Request {
         model,
         system: "sys",
-        conversation,
+        conversation: &conversation,
         tools: &tools,
         images: &images,
     };

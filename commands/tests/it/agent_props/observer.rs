@@ -1,6 +1,9 @@
 //! What holds of the events, whoever wrote them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use cocoonbox_commands::agent::{Entry, Rules, State};
 use cocoonbox_events::{AgentEvent, Aggregate};
@@ -12,11 +15,11 @@ use cocoonbox_proto::log::v1::{
 use crate::agent_loop::{Loop, agent};
 
 /// Every tool use is followed by exactly its results, in order, and ids are used once.
-pub(super) fn check_conversation(entries: &[Entry]) {
+pub(super) fn check_conversation(entries: &[Arc<Entry>]) {
     let mut owed: Option<Vec<String>> = None;
     let mut seen = BTreeSet::new();
     for entry in entries {
-        match (owed.take(), entry) {
+        match (owed.take(), &**entry) {
             (None, Entry::User { text, .. }) => assert!(!text.is_empty()),
             (None, Entry::Assistant { blocks }) => {
                 assert!(!blocks.is_empty());

@@ -42,7 +42,7 @@ fn a_long_conversation_is_summed_up_and_goes_on() {
     };
     assert_eq!((role, model.model.as_str()), (ModelRole::Summarize, "s"));
     let told = it.state().told();
-    let [Entry::User { text: asked, .. }] = told.as_slice() else {
+    let [Entry::User { text: asked, .. }] = [&*told[0]] else {
         panic!("{told:?}")
     };
     assert!(asked.contains("## user\ngo\n") && asked.contains("[calls read {}]"));

@@ -62,7 +62,7 @@ fn a_turn_with_tools() {
         ],
     );
     let entries = it.state().conversation();
-    let Entry::ToolResults(results) = &entries[3] else {
+    let Entry::ToolResults(results) = &*entries[3] else {
         panic!()
     };
     let order: Vec<_> = results
@@ -113,7 +113,7 @@ fn the_step_limit_ends_a_model_that_goes_in_circles() {
         .state()
         .conversation()
         .iter()
-        .filter_map(|entry| match entry {
+        .filter_map(|entry| match &**entry {
             Entry::ToolResults(results) => Some(results[0].tool_call_id.clone()),
             Entry::User { .. } | Entry::Assistant { .. } => None,
         })
