@@ -63,7 +63,8 @@ export async function marks() {
     await find("A word after the save");
     await until(() => document.querySelector(".mark-card")?.innerText.includes("The files of then are those of"));
     await page.locator(".mark-card ::-p-text(Restore all)").setTimeout(WAIT_MS).click();
-    await until(() => document.querySelector(".mark-card")?.innerText.includes("/home/user/Restored/"));
+    // Marks beside this one may tell of other restores.
+    await until(() => document.querySelector(".mark-card .outcome")?.innerText.includes("/home/user/Restored/"));
     const there = await cocoonbox("exec", "--", "bash", "-c", "cat /home/user/Restored/*/workspace/moment");
     if (!there.includes("then")) throw new Error(`restored: ${there}`);
     await picture("mark-restored");
