@@ -1,5 +1,7 @@
 //! Who holds the display: looks at it and acts on it for agents, one action at a time.
 
+mod watched;
+
 use std::{
     collections::HashMap,
     sync::{Arc, PoisonError},
@@ -14,7 +16,7 @@ use tokio::{
 
 use super::{
     action::{Act, Look},
-    backend::{Backend, Hands, Pixels, Typed, Typing, Window},
+    backend::{Backend, Hands, Pixels, Window},
     deeds::{self, Deed},
     geometry::{Mapping, Rect, Size},
     outline::{self, Refs},
@@ -22,6 +24,8 @@ use super::{
     refusal::{Fault, Refusal},
 };
 use crate::lines;
+
+pub(super) use self::watched::Seen;
 
 /// What is told of, as messages have it.
 const WHAT: &str = "screen";
@@ -80,50 +84,6 @@ impl From<String> for Answer {
     }
 }
 
-/// The display at one moment.
-#[derive(Debug)]
-pub(super) struct Seen {
-    pub(super) png: Vec<u8>,
-    /// The one in front first.
-    pub(super) windows: Vec<Window>,
-}
-
-/// Somebody else acts on the display, and it is watched what they do.
-pub(super) struct Watch {
-    _call: Arc<()>,
-    _watched: Watched,
-    typing: Option<Typing>,
-}
-
-/// A person acts, until it is dropped.
-struct Watched {
-    holder: Holder,
-    held: Option<Arc<()>>,
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.held = None;
-        // Who acts next makes another, with hands.
-        self.holder.let_go();
-    }
-}
-
-impl Seen {
-    async fn of(backend: &dyn Backend) -> Result<Self, Fault> {
-        let size = backend.size().await?;
-        let pixels = backend.pixels(size.whole()).await?;
-        let scaled = picture::scaled(&pixels, Mapping::of(size.whole()).picture);
-        let mut windows = backend.windows().await?;
-        windows.reverse();
-        Ok(Self {
-            // Only a picture without pixels is none.
-            png: picture::png(&scaled).unwrap_or_default(),
-            windows,
-        })
-    }
-}
-
 /// The display before something was done.
 struct Before {
     pixels: Pixels,
@@ -166,45 +126,6 @@ impl Holder {
         let mut seat = seat.lock().await;
         let seen = Self::look_at(&*backend, &mut seat, &look).await;
         self.looked_over(seen)
-    }
-
-    /// Looks at the display before somebody else acts on it.
-    pub(super) async fn watch(&self) -> Result<(Seen, Watch), Refusal> {
-        let call = self.called();
-        let watched = Watched {
-            holder: self.clone(),
-            held: Some(Arc::clone(&self.0.watched)),
-        };
-        // Another is made, without hands.
-        self.let_go();
-        let backend = self.backend()?;
-        let typing = match backend.typing().await {
-            Ok(typing) => Some(typing),
-            Err(fault) => {
-                tracing::info!(%fault, "what is typed is not watched");
-                None
-            }
-        };
-        let seen = self.seen_over(Seen::of(&*backend).await)?;
-        let watch = Watch {
-            _call: call,
-            _watched: watched,
-            typing,
-        };
-        Ok((seen, watch))
-    }
-
-    /// Looks again, and says what was typed meanwhile.
-    pub(super) async fn watched(&self, watch: Watch) -> Result<(Seen, Vec<Typed>), Refusal> {
-        let backend = self.backend()?;
-        // The last click may have opened something.
-        let settled = backend.settled().await;
-        let typed = match watch.typing {
-            Some(typing) => typing.end().await,
-            None => Vec::new(),
-        };
-        self.seen_over(settled)?;
-        Ok((self.seen_over(Seen::of(&*backend).await)?, typed))
     }
 
     /// Resolves when nobody has called for so long.
@@ -400,10 +321,6 @@ impl Holder {
         };
         seat.shown = Some((after, scope.map(|window| window.id)));
         Ok(Some(format!("\n{told}")))
-    }
-
-    fn seen_over<T>(&self, seen: Result<T, Fault>) -> Result<T, Refusal> {
-        self.looked_over(seen.map_err(Refusal::Fault))
     }
 
     /// Forgets a display that is lost: the next call looks for another.
