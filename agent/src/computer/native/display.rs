@@ -1,6 +1,9 @@
 //! The connection to the X server, and the pointer and the keyboard that are the agents' own.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
 
 use x11rb::{
     connection::Connection as _,
@@ -29,6 +32,9 @@ const NAME: &str = "cocoonbox";
 const CORE_POINTER: u16 = 2;
 const CORE_KEYBOARD: u16 = 3;
 const EVERY_DEVICE: u16 = 0;
+
+/// How often this process has connected: who connects takes away what those before had on the display.
+static CONNECTED: AtomicU64 = AtomicU64::new(0);
 
 x11rb::atom_manager! {
     pub(super) Atoms: AtomsCookie {
@@ -61,6 +67,8 @@ pub(super) struct Display {
     /// The window that was brought or clicked, and the one that was active then.
     pub(super) chosen: Mutex<Option<(u32, u32)>>,
     pub(super) lent: Mutex<Lent>,
+    /// Which connection of this process it is.
+    connected: u64,
 }
 
 impl Display {
@@ -69,6 +77,7 @@ impl Display {
         let (person, _) = RustConnection::connect(None)?;
         let root = input.setup().roots[screen].root;
         let atoms = Atoms::new(&input)?.reply()?;
+        let connected = CONNECTED.fetch_add(1, Ordering::SeqCst) + 1;
         let (pointer, keyboard) = match hands.of(&input) {
             Ok(devices) => devices,
             Err(fault) => {
@@ -87,6 +96,7 @@ impl Display {
             damage,
             chosen: Mutex::default(),
             lent: Mutex::default(),
+            connected,
         };
         *display.lent() = display.keymap()?.to_lend();
         Ok(display)
@@ -149,7 +159,8 @@ impl Display {
 
 impl Drop for Display {
     fn drop(&mut self) {
-        if self.has_own() {
+        // A look that went on beside a later connection ends behind it: what is there is that one's.
+        if self.has_own() && CONNECTED.load(Ordering::SeqCst) == self.connected {
             // A connection that is lost has nothing to put away.
             remove(&self.input).ok();
         }
