@@ -18,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 #[cfg(test)]
 mod tests;
 
+/// The one that programs of the box are on. Fences of others count by themselves.
+pub(crate) const DISPLAY: u32 = 0;
+
 /// For what a person left behind to be looked at.
 const LEFT_MAX: Duration = Duration::from_secs(6);
 /// For the display to be looked at before a person has it, and agents' hands to be taken off it. Beneath what the api
@@ -34,7 +37,7 @@ struct Inner {
     /// Actions under way, so that who takes over can wait for their end.
     acting: watch::Sender<Vec<u32>>,
     left: watch::Sender<Left>,
-    /// The newest fence before which the display was looked at. `None`: nobody looks.
+    /// The newest fence before which [`DISPLAY`] was looked at. `None`: nobody looks.
     looked: watch::Sender<Option<u64>>,
 }
 
@@ -176,7 +179,8 @@ impl Displays {
     /// looked.
     pub(crate) async fn apply(&self, stream: u64, state: FenceState) {
         let held: Vec<u32> = state.held.iter().map(|one| one.display).collect();
-        let fence = state.held.iter().map(|one| one.fence).max();
+        let held_here = state.held.iter().find(|one| one.display == DISPLAY);
+        let fence = held_here.map(|one| one.fence);
         {
             let mut known = self.known();
             if known.stream != stream {

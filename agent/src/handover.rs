@@ -21,13 +21,11 @@ use tonic::{Status, Streaming, transport::Channel};
 use crate::{
     blobs::Blobs,
     computer::MESSAGE_BYTES_MAX,
-    control::Displays,
+    control::{DISPLAY, Displays},
     journal::{Error, Journal},
     socket,
 };
 
-/// The display that programs of the box are on.
-const DISPLAY: u32 = 0;
 /// For the display to be looked at. Its process may have to be started, and a film never settles.
 const SEEN_MAX: Duration = Duration::from_secs(5);
 

@@ -22,13 +22,11 @@ use crate::{
         MESSAGE_BYTES_MAX,
         action::{Act, Look},
     },
-    control::Displays,
+    control::{DISPLAY, Displays},
     socket,
     wire::ToolSpec,
 };
 
-/// The display that the browser is on.
-const DISPLAY: u32 = 0;
 const SILENT: &str = "the browser does not answer";
 /// More than all that one action may wait for, the browser's start included. The socket takes calls even while
 /// nobody is there to answer them.

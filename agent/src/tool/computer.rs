@@ -27,13 +27,11 @@ use crate::{
         MESSAGE_BYTES_MAX,
         action::{Act, Look},
     },
-    control::Displays,
+    control::{DISPLAY, Displays},
     socket,
     wire::ToolSpec,
 };
 
-/// The display that programs of the box are on.
-const DISPLAY: u32 = 0;
 const SILENT: &str = "the display does not answer";
 /// Longer than anything that is done there takes: ten thousand characters, typed, and a minute of waiting.
 const ANSWER_MAX: Duration = Duration::from_mins(2);
