@@ -134,10 +134,11 @@ build_release() {
   build_console
   say "building with optimisation (the first time takes some minutes)"
   cargo build --manifest-path "$top/Cargo.toml" --locked --workspace --bins --release >&2
-  cargo rustc --manifest-path "$top/Cargo.toml" --locked -p cocoonbox-agent --bin cocoonbox-agent --release -- \
+  # By a profile of its own, which says why.
+  cargo rustc --manifest-path "$top/Cargo.toml" --locked -p cocoonbox-agent --bin cocoonbox-agent --profile resident -- \
     -C target-feature=+crt-static >&2
   bin="$CARGO_TARGET_DIR/release"
-  export COCOONBOX_AGENT="$bin/cocoonbox-agent"
+  export COCOONBOX_AGENT="$CARGO_TARGET_DIR/resident/cocoonbox-agent"
 }
 
 # Builds the image that boxes start from unless another is asked for, or finds it in the cache. Sets
