@@ -4,12 +4,13 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 20] = [
+const FILES: [&str; 22] = [
     "cocoonbox/log/v1/envelope.proto",
     "cocoonbox/log/v1/account.proto",
     "cocoonbox/log/v1/box.proto",
     "cocoonbox/log/v1/agent.proto",
     "cocoonbox/log/v1/desktop.proto",
+    "cocoonbox/log/v1/routine.proto",
     "cocoonbox/log/v1/snapshot.proto",
     "cocoonbox/log/v1/capsule.proto",
     "cocoonbox/control/v1/boxes.proto",
@@ -20,6 +21,7 @@ const FILES: [&str; 20] = [
     "cocoonbox/control/v1/erasure.proto",
     "cocoonbox/control/v1/history.proto",
     "cocoonbox/control/v1/operator.proto",
+    "cocoonbox/control/v1/routines.proto",
     "cocoonbox/agent/v1/control.proto",
     "cocoonbox/agent/v1/saves.proto",
     "cocoonbox/agent/v1/session.proto",

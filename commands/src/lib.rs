@@ -19,5 +19,6 @@ pub mod erasure;
 pub mod exec;
 pub mod models;
 pub mod name;
+pub mod routine;
 pub mod snapshot;
 pub mod user;

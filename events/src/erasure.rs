@@ -22,7 +22,7 @@ pub use self::{
 };
 use crate::registry::{
     AgentEvent, BlobEvent, CapsuleEvent, ControlEvent, DesktopEvent, DirectoryEvent, ExecEvent,
-    Kind, LogEvent, Payload, SnapshotEvent, UserEvent,
+    Kind, LogEvent, Payload, RoutineEvent, SnapshotEvent, UserEvent,
 };
 
 /// Positions in one request. Their husks have to fit one event, and a view that held them is folded
@@ -93,6 +93,7 @@ impl Kind {
             | Self::SnapshotRestoreRequested
             | Self::SnapshotRestoreFailed
             | Self::CapsuleChecked
+            | Self::RoutinePromptSet
             | Self::ExecStarted
             | Self::ExecOutputStreamed
             | Self::ExecExited => Erasable::Husk,
@@ -101,6 +102,8 @@ impl Kind {
             | Self::UserRenamed
             | Self::BoxCreated
             | Self::BoxRenamed
+            | Self::RoutineCreated
+            | Self::RoutineChanged
             | Self::AgentCreated
             | Self::AgentRenamed => IDENTITY,
             Self::DirectoryUserRemoved
@@ -139,6 +142,13 @@ impl Kind {
             | Self::CapsuleSwept
             | Self::CapsuleSweepFailed
             | Self::CapsuleKeyExported
+            | Self::RoutineRunEnded
+            | Self::RoutinePaused
+            | Self::RoutineResumed
+            | Self::RoutineRunStarted
+            | Self::RoutineRunPrompted
+            | Self::RoutineMissed
+            | Self::RoutineDeleted
             | Self::ControlRenewed
             | Self::ControlExpired
             | Self::AgentClosed
@@ -198,6 +208,8 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
             back.typed.clear();
         }
         Payload::Snapshot(event) => empty_snapshot(event)?,
+        // One without its prompt does not run any more.
+        Payload::Routine(RoutineEvent::PromptSet(set)) => ERASED.clone_into(&mut set.prompt),
         Payload::Capsule(CapsuleEvent::Checked(checked)) => {
             for snapshot in &mut checked.snapshots {
                 snapshot.paths.clear();
@@ -223,6 +235,17 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
             | CapsuleEvent::Swept(_)
             | CapsuleEvent::SweepFailed(_)
             | CapsuleEvent::KeyExported(_),
+        )
+        | Payload::Routine(
+            RoutineEvent::Created(_)
+            | RoutineEvent::Changed(_)
+            | RoutineEvent::Paused(_)
+            | RoutineEvent::Resumed(_)
+            | RoutineEvent::RunStarted(_)
+            | RoutineEvent::RunPrompted(_)
+            | RoutineEvent::RunEnded(_)
+            | RoutineEvent::Missed(_)
+            | RoutineEvent::Deleted(_),
         )
         | Payload::Usage(_)
         | Payload::Budget(_)

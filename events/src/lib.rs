@@ -39,8 +39,8 @@ pub use offset_key::OffsetKey;
 pub use record::{Append, NewEvent, Recorded};
 pub use registry::{
     AgentEvent, BlobEvent, BoxEvent, BudgetEvent, CapsuleEvent, ControlEvent, DecodeError,
-    DesktopEvent, DirectoryEvent, ErasureEvent, ExecEvent, Kind, LogEvent, Payload, SnapshotEvent,
-    UsageEvent, UserEvent,
+    DesktopEvent, DirectoryEvent, ErasureEvent, ExecEvent, Kind, LogEvent, Payload, RoutineEvent,
+    SnapshotEvent, UsageEvent, UserEvent,
 };
 pub use sqlite::SqliteStore;
 pub use store::{

@@ -216,6 +216,19 @@ registry! {
         96 "capsule.checked" v 1 => Checked(CapsuleChecked),
         97 "capsule.key_exported" v 1 => KeyExported(CapsuleKeyExported),
     }
+    /// Stream `routine/<id>` of an account log.
+    Routine(RoutineEvent) {
+        170 "routine.created" v 1 => Created(RoutineCreated),
+        171 "routine.changed" v 1 => Changed(RoutineChanged),
+        172 "routine.paused" v 1 => Paused(RoutinePaused),
+        173 "routine.resumed" v 1 => Resumed(RoutineResumed),
+        174 "routine.run_started" v 1 => RunStarted(RoutineRunStarted),
+        175 "routine.run_prompted" v 1 => RunPrompted(RoutineRunPrompted),
+        176 "routine.run_ended" v 1 => RunEnded(RoutineRunEnded),
+        177 "routine.missed" v 1 => Missed(RoutineMissed),
+        178 "routine.deleted" v 1 => Deleted(RoutineDeleted),
+        179 "routine.prompt_set" v 1 => PromptSet(RoutinePromptSet),
+    }
     /// Stream `agent/<id>` of a box log.
     Agent(AgentEvent) {
         100 "agent.created" v 1 => Created(AgentCreated),

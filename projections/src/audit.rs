@@ -2,11 +2,13 @@
 
 use cocoonbox_events::{
     BoxEvent, BudgetEvent, CapsuleEvent, ControlEvent, ErasureEvent, Kind, LogEvent, LogInfo,
-    LogKind, Payload, Recorded, SnapshotEvent, UsageEvent, UserEvent,
+    LogKind, Payload, Recorded, RoutineEvent, SnapshotEvent, UsageEvent, UserEvent,
 };
 use cocoonbox_proto::{
     control::v1::AuditEntry,
-    log::v1::{BudgetAmount, BudgetScope, ModelRoles, actor, control_released::Reason},
+    log::v1::{
+        BudgetAmount, BudgetScope, ModelRoles, RoutineDefinition, actor, control_released::Reason,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -177,6 +179,7 @@ fn summary(payload: &Payload) -> String {
         Payload::Erasure(event) => erasure(event),
         Payload::Budget(event) => budget(event),
         Payload::Control(event) => control(event),
+        Payload::Routine(event) => routine(event),
         Payload::Snapshot(event) => snapshot(event),
         Payload::Capsule(event) => capsule(event),
         Payload::Log(LogEvent::Rewound(event)) => {
@@ -242,6 +245,37 @@ fn control(event: &ControlEvent) -> String {
             told(&format!("lease {}, {reason}", e.fence), &e.note)
         }
         ControlEvent::Expired(e) => format!("lease {}", e.fence),
+    }
+}
+
+fn routine(event: &RoutineEvent) -> String {
+    let defined = |definition: &Option<RoutineDefinition>| {
+        let definition = definition.clone().unwrap_or_default();
+        let when = match definition.cron.as_str() {
+            "" => format!("once at {}", definition.at_us / 1_000),
+            cron => format!("{cron} {}", definition.zone),
+        };
+        format!("{} in box {}, {when}", definition.name, definition.box_id)
+    };
+    match event {
+        RoutineEvent::Created(e) => defined(&e.definition),
+        RoutineEvent::Changed(e) => defined(&e.definition),
+        RoutineEvent::PromptSet(e) => format!("{} bytes", e.prompt.len()),
+        RoutineEvent::Paused(e) => e.reason().as_str_name().to_lowercase(),
+        RoutineEvent::Resumed(e) => format!("due at {}", e.next_us / 1_000),
+        RoutineEvent::RunStarted(e) if e.due_us == 0 => told(&e.run_id, "asked for"),
+        RoutineEvent::RunStarted(e) => told(&e.run_id, &format!("due at {}", e.due_us / 1_000)),
+        RoutineEvent::RunPrompted(e) => told(&e.run_id, &e.offset_key),
+        RoutineEvent::RunEnded(e) => {
+            let outcome = e.outcome().as_str_name().to_lowercase();
+            told(&e.run_id, &told(&outcome, &e.reason))
+        }
+        RoutineEvent::Missed(e) => format!(
+            "due at {}, {}",
+            e.due_us / 1_000,
+            e.reason().as_str_name().to_lowercase()
+        ),
+        RoutineEvent::Deleted(_) => String::new(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     boxes::Boxes,
     desktops::Desktops,
     operations::Operations,
+    routines::Routines,
     rows::{self, Rows, View},
     snapshots::Snapshots,
     transcript::Transcript,
@@ -117,6 +118,7 @@ pub fn all() -> Vec<Box<dyn Projection>> {
         Box::new(Transcript),
         Box::new(Desktops),
         Box::new(Snapshots),
+        Box::new(Routines),
         Box::new(Audit),
         Box::new(Usage),
     ]

@@ -36,6 +36,8 @@ pub enum View {
     Audit,
     /// `<box log>` to [`crate::DesktopRow`].
     Desktops,
+    /// `<user>/<routine>` to [`crate::RoutineRow`].
+    Routines,
     /// `<user>/<box>/<snapshot>` to [`crate::SnapshotRow`].
     Snapshots,
     /// `<user>/<day>/<box>/<agent>/<role>/<vendor>/<model>` to [`crate::UsageTotals`].
@@ -43,7 +45,7 @@ pub enum View {
 }
 
 impl View {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Boxes,
         Self::BoxOwners,
         Self::Operations,
@@ -54,6 +56,7 @@ impl View {
         Self::TranscriptMarks,
         Self::Audit,
         Self::Desktops,
+        Self::Routines,
         Self::Snapshots,
         Self::Usage,
     ];
@@ -75,6 +78,7 @@ impl View {
             Self::TranscriptMarks => "transcript_marks",
             Self::Audit => "audit",
             Self::Desktops => "desktops",
+            Self::Routines => "routines",
             Self::Snapshots => "snapshots",
             Self::Usage => "usage",
         }

@@ -70,6 +70,7 @@ impl From<UsageTotals> for UsageRow {
             agent_id: row.agent_id,
             role: row.role,
             user_id: String::new(),
+            routine_id: String::new(),
             cost_micros: row.cost_micros,
             unpriced_calls: row.unpriced_calls,
             estimated_calls: row.estimated_calls,

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use cocoonbox_commands::{
-    agent, boxes, capsule, control, desktop, directory, exec, snapshot, user,
+    agent, boxes, capsule, control, desktop, directory, exec, routine, snapshot, user,
 };
 use cocoonbox_events::{Aggregate, Payload, Recorded, StreamName};
 use serde_json::{Value, json};
@@ -19,6 +19,7 @@ pub enum Known {
     Control(control::State),
     Exec(exec::State),
     Desktop(desktop::State),
+    Routine(Box<routine::State>),
     Snapshot(snapshot::State),
     Capsule(capsule::State),
     Agent(Box<agent::State>),
@@ -35,6 +36,7 @@ impl Known {
             "control" => Self::Control(control::State::default()),
             "exec" => Self::Exec(exec::State::default()),
             "desktop" => Self::Desktop(desktop::State::default()),
+            "routine" => Self::Routine(Box::default()),
             "snapshot" => Self::Snapshot(snapshot::State::default()),
             "capsule" => Self::Capsule(capsule::State::default()),
             "agent" => Self::Agent(Box::default()),
@@ -64,6 +66,7 @@ impl Known {
             Self::Control(state) => take(state, event, payload),
             Self::Exec(state) => take(state, event, payload),
             Self::Desktop(state) => take(state, event, payload),
+            Self::Routine(state) => take(state.as_mut(), event, payload),
             Self::Snapshot(state) => take(state, event, payload),
             Self::Capsule(state) => take(state, event, payload),
             Self::Agent(state) => take(state.as_mut(), event, payload),
@@ -79,6 +82,7 @@ impl Known {
             | Self::Box(_)
             | Self::Control(_)
             | Self::Desktop(_)
+            | Self::Routine(_)
             | Self::Snapshot(_)
             | Self::Capsule(_)
             | Self::Agent(_) => false,
@@ -94,6 +98,7 @@ impl Known {
             Self::Control(state) => format!("{state:#?}"),
             Self::Exec(state) => format!("{state:#?}"),
             Self::Desktop(state) => format!("{state:#?}"),
+            Self::Routine(state) => format!("{state:#?}"),
             Self::Snapshot(state) => format!("{state:#?}"),
             Self::Capsule(state) => format!("{state:#?}"),
             Self::Agent(state) => format!("{state:#?}"),
@@ -139,6 +144,18 @@ impl Known {
                 "handed_back": state.handed_back.as_ref().map(|back| back.fence),
                 "pictured": state.pictured.as_ref().and_then(|one| one.image.as_ref()).map(|image| &image.blob),
                 "down": state.parts.iter().filter(|part| !part.up).map(|part| &part.name).collect::<Vec<_>>(),
+            }),
+            Self::Routine(state) => json!({
+                "routine_id": state.routine_id,
+                "name": state.definition.name,
+                "box_id": state.definition.box_id,
+                "agent_id": state.agent_id,
+                "life": format!("{:?}", state.life).to_lowercase(),
+                "paused": state.paused.map(|reason| reason.as_str_name()),
+                "next_us": state.next_us,
+                "run_id": state.run.as_ref().map(|run| &run.run_id),
+                "failures": state.failures,
+                "runs": state.runs,
             }),
             Self::Snapshot(state) => json!({
                 "snapshots": state.kept.keys().collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cocoonbox_events::{LogId, LogInfo, Store};
 use cocoonbox_projections::{
     AgentRow, AuditRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow, Projection,
-    SnapshotRow, UsageTotals, all, codec,
+    RoutineRow, SnapshotRow, UsageTotals, all, codec,
     rows::{MemoryRows, View},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -206,6 +206,7 @@ pub fn row_json(view: View, value: &[u8]) -> Value {
         View::Transcript => typed::<ItemRow>(value),
         View::Audit => typed::<AuditRow>(value),
         View::Desktops => typed::<DesktopRow>(value),
+        View::Routines => typed::<RoutineRow>(value),
         View::Snapshots => typed::<SnapshotRow>(value),
         View::Usage => typed::<UsageTotals>(value),
         View::TranscriptMarks => Value::String(hex::encode(value)),

@@ -5,8 +5,8 @@ use cocoonbox_proto::agent::v1::transcript_item::Kind;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AgentRow, AuditRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow, SnapshotRow,
-    UsageTotals, row_key,
+    AgentRow, AuditRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow, RoutineRow,
+    SnapshotRow, UsageTotals, row_key,
     rows::{self, View},
     views::{Views, ViewsError},
 };
@@ -199,6 +199,11 @@ impl Views {
             row.undone = key.is_some_and(|key| self.is_undone(key.log, key.pos));
         }
         page
+    }
+
+    /// Returns the routines of a user in order of their ids, deleted ones among them.
+    pub async fn routines(&self, user: &str) -> Result<Vec<RoutineRow>, ViewsError> {
+        self.all_of(View::Routines, row_key::prefix(&[user])).await
     }
 
     /// Returns what a user's boxes used, in order of day, box, agent, role, vendor and model.

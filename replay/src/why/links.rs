@@ -139,6 +139,7 @@ impl Reader {
             | Payload::User(_)
             | Payload::Budget(_)
             | Payload::Control(_)
+            | Payload::Routine(_)
             | Payload::Log(_)
             | Payload::Blob(_)
             | Payload::Desktop(_)
