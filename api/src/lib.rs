@@ -31,6 +31,7 @@ pub mod passkeys;
 pub mod replica;
 pub mod revocable;
 pub mod revocations;
+pub mod routines;
 pub mod screen;
 pub mod server;
 pub mod session;

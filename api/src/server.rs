@@ -22,7 +22,8 @@ use cocoonbox_proto::{
     control::v1::{
         boxes_server::BoxesServer, budgets_server::BudgetsServer, capsule_server::CapsuleServer,
         checkpoints_server::CheckpointsServer, erasure_server::ErasureServer,
-        history_server::HistoryServer, operator_server::OperatorServer, users_server::UsersServer,
+        history_server::HistoryServer, operator_server::OperatorServer,
+        routines_server::RoutinesServer, users_server::UsersServer,
     },
 };
 use tokio::{net::TcpListener, sync::Semaphore};
@@ -52,6 +53,7 @@ use crate::{
     metrics::{self, Scraper},
     operator::Operator,
     revocations::Revocations,
+    routines::{self, Clockwork, Routines},
     screen,
     session::{Replica, SERVED_HERE},
     usage::Ledger,
@@ -308,6 +310,20 @@ impl Server {
             quota_bytes: config.file.capsule.quota(),
             stop: stop.clone(),
         };
+        let clocked = routines::Parts {
+            store: store.clone(),
+            views: views.clone(),
+            channels: channels.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            bell: Arc::default(),
+        };
+        let clockwork = Clockwork::new(clocked.clone());
+        let routines = Routines {
+            parts: clocked,
+            accounts: accounts.clone(),
+            making: Mutex::default(),
+        };
         let history = History {
             views: views.clone(),
         };
@@ -373,6 +389,7 @@ impl Server {
             budgets,
             capsules,
             history,
+            routines,
             checkpoints,
             replica,
             edge,
@@ -392,6 +409,7 @@ impl Server {
         tasks.spawn(erase::run(eraser, stop.clone()));
         tasks.spawn(keeper_of_files.run(stop.clone()));
         tasks.spawn(sweeper.run(stop.clone()));
+        tasks.spawn(clockwork.run(stop.clone()));
         if owners.are_shared() {
             tasks.spawn(revocations.run(stop.clone()));
         }
@@ -455,6 +473,7 @@ async fn router(
     budgets: Budgets,
     capsules: Capsules,
     history: History,
+    routines: Routines,
     checkpoints: checkpoints::Rpc,
     replica: Replica,
     edge: Arc<Edge>,
@@ -477,6 +496,7 @@ async fn router(
         .add_service(ErasureServer::new(erase::Service(eraser)))
         .add_service(HistoryServer::new(history))
         .add_service(OperatorServer::new(operator))
+        .add_service(RoutinesServer::new(routines))
         .add_service(health)
         .add_service(reflection)
         .into_axum_router();

@@ -1,5 +1,6 @@
 //! The ledger: every model call, written into its user's account log.
 
+mod callers;
 mod report;
 
 use std::{sync::Arc, time::Duration};
@@ -17,6 +18,7 @@ use crate::{
     metrics::{GATEWAY_CALLS, GATEWAY_TOKENS},
 };
 
+pub use callers::Callers;
 pub use report::{BadReport, Report};
 
 /// A full disk or a full queue passes; a call that was paid for must not be forgotten at once. All pauses

@@ -26,7 +26,7 @@ use crate::{
     erase::{self, Deletion, Eraser},
     status,
     stream::{self, Selection},
-    usage::Report,
+    usage::{Callers, Report},
 };
 
 const LABEL_BYTES_MAX: usize = 100;
@@ -272,9 +272,12 @@ impl users_server::Users for Users {
         };
         for user_id in users {
             let rows = self.views.usage(&user_id).await;
+            let routines = self.views.routines(&user_id).await;
+            let routines = Callers::new(routines.map_err(|error| status::internal(&error))?);
             for row in rows.map_err(|error| status::internal(&error))? {
                 report.add(UsageRow {
                     user_id: user_id.clone(),
+                    routine_id: routines.of(&row.box_id, &row.agent_id),
                     ..row.into()
                 });
             }

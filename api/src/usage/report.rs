@@ -11,7 +11,7 @@ pub struct Report {
     by: HashSet<UsageDimension>,
     from: String,
     to: String,
-    rows: BTreeMap<[String; 7], UsageRow>,
+    rows: BTreeMap<[String; 8], UsageRow>,
 }
 
 /// Why there is no such report.
@@ -68,12 +68,22 @@ impl Report {
             keep(UsageDimension::User, row.user_id),
             keep(UsageDimension::Day, row.day),
             keep(UsageDimension::Box, row.box_id),
+            keep(UsageDimension::Routine, row.routine_id),
             keep(UsageDimension::Agent, row.agent_id),
             keep(UsageDimension::Role, row.role),
             keep(UsageDimension::Vendor, row.vendor),
             keep(UsageDimension::Model, row.model),
         ];
-        let [user_id, day, box_id, agent_id, role, vendor, model] = key.clone();
+        let [
+            user_id,
+            day,
+            box_id,
+            routine_id,
+            agent_id,
+            role,
+            vendor,
+            model,
+        ] = key.clone();
         let sum = self.rows.entry(key).or_insert_with(|| UsageRow {
             day,
             box_id,
@@ -82,6 +92,7 @@ impl Report {
             agent_id,
             role,
             user_id,
+            routine_id,
             ..UsageRow::default()
         });
         for (sum, more) in [

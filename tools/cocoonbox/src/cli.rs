@@ -10,6 +10,7 @@ pub mod log;
 pub mod money;
 pub mod proof;
 pub mod replay;
+pub mod routine;
 pub mod screen;
 pub mod talk;
 pub mod users;
@@ -184,6 +185,12 @@ pub enum Command {
     Cancel(talk::OneAgent),
     #[command(subcommand)]
     Agent(agent::Agent),
+    /// Send prompts to boxes by the clock
+    #[command(
+        subcommand,
+        after_long_help = "Examples:\n  cocoonbox routine create morning --cron '0 9 * * 1-5' sum up what is new\n  cocoonbox routine list\n  cocoonbox routine run morning"
+    )]
+    Routine(routine::Routine),
     /// Read what was said and done
     ///
     /// Prompts, replies, tool calls and results of one agent, oldest first. With --json an object a

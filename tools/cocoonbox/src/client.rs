@@ -9,7 +9,7 @@ use cocoonbox_proto::{
     control::v1::{
         boxes_client::BoxesClient, budgets_client::BudgetsClient, capsule_client::CapsuleClient,
         checkpoints_client::CheckpointsClient, erasure_client::ErasureClient,
-        users_client::UsersClient,
+        routines_client::RoutinesClient, users_client::UsersClient,
     },
 };
 use tonic::{
@@ -195,6 +195,11 @@ impl Client {
 
     pub fn budgets(&self) -> BudgetsClient<Wire> {
         BudgetsClient::with_interceptor(self.channel.clone(), self.caller.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    pub fn routines(&self) -> RoutinesClient<Wire> {
+        RoutinesClient::with_interceptor(self.channel.clone(), self.caller.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 

@@ -31,6 +31,7 @@ pub mod output;
 pub mod passkeys;
 pub mod prompt;
 pub mod replay;
+pub mod routines;
 pub mod run;
 pub mod screen;
 pub mod send;

@@ -168,6 +168,7 @@ fn dimension(by: cli::By) -> UsageDimension {
         cli::By::Vendor => UsageDimension::Vendor,
         cli::By::Model => UsageDimension::Model,
         cli::By::User => UsageDimension::User,
+        cli::By::Routine => UsageDimension::Routine,
     }
 }
 
@@ -180,6 +181,7 @@ fn heading(by: cli::By) -> &'static str {
         cli::By::Vendor => "VENDOR",
         cli::By::Model => "MODEL",
         cli::By::User => "USER",
+        cli::By::Routine => "ROUTINE",
     }
 }
 
@@ -192,6 +194,7 @@ fn cells(row: &UsageRow, by: &[cli::By]) -> Vec<String> {
         cli::By::Vendor => row.vendor.clone(),
         cli::By::Model => row.model.clone(),
         cli::By::User => row.user_id.clone(),
+        cli::By::Routine => row.routine_id.clone(),
     };
     let counts = [
         row.calls,

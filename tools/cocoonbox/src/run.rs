@@ -14,7 +14,7 @@ use crate::{
     failure::Failure,
     files, log, money,
     output::Out,
-    passkeys, replay, screen, send, status, topics, transcript, up, users,
+    passkeys, replay, routines, screen, send, status, topics, transcript, up, users,
 };
 
 /// Runs the program with the process's own arguments, environment and outputs.
@@ -72,6 +72,7 @@ async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Files(command) => files::files(ctx, command).await,
         Command::Send(args) => send::send(ctx, args).await,
         Command::Cancel(args) => agent::cancel(ctx, args).await,
+        Command::Routine(command) => routines::routine(ctx, command).await,
         Command::Agent(command) => agent::agent(ctx, command).await,
         Command::Transcript(args) => transcript::transcript(ctx, args).await,
         Command::Exec(args) => exec::exec(ctx, args).await,

@@ -6,7 +6,7 @@ use cocoonbox_proto::{
     },
     control::v1::{
         CreateUserRequest, IssuedToken, boxes_client::BoxesClient, capsule_client::CapsuleClient,
-        erasure_client::ErasureClient, users_client::UsersClient,
+        erasure_client::ErasureClient, routines_client::RoutinesClient, users_client::UsersClient,
     },
 };
 use tonic::{
@@ -80,6 +80,10 @@ impl User {
 
     pub fn capsule(&self) -> CapsuleClient<Authorised> {
         CapsuleClient::new(self.authorised(None))
+    }
+
+    pub fn routines(&self) -> RoutinesClient<Authorised> {
+        RoutinesClient::new(self.authorised(None))
     }
 
     pub fn erasure(&self) -> ErasureClient<Authorised> {

@@ -12,6 +12,7 @@ Examples:
   cocoonbox usage
   cocoonbox usage --by agent,model --from 2026-11-01 --to 2026-11-30
   cocoonbox usage --by user --everybody
+  cocoonbox usage --by routine,day
   cocoonbox usage --json | jq '[.rows[].output_tokens] | add'")]
 pub struct Usage {
     /// What rows stay apart by
@@ -41,6 +42,7 @@ pub enum By {
     Vendor,
     Model,
     User,
+    Routine,
 }
 
 #[derive(Clone, Debug, Subcommand)]

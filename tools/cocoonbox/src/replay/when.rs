@@ -56,6 +56,50 @@ impl Calendar {
         })
     }
 
+    /// Reads a time that is to come: `in 30m`, `tomorrow 9:00`; times of the day and weekdays are the next ones.
+    pub(crate) fn ahead(&self, text: &str) -> Result<Timestamp, Failure> {
+        self.read_ahead(text).filter(|at| *at > self.now).ok_or_else(|| {
+            Failure::usage(format!("`{text}` is not a time that is to come")).advise(
+                "times are like 'in 30m', 9:00, 'tomorrow 9:00', 'friday 18:00', 2026-12-24T18:00:00Z",
+            )
+        })
+    }
+
+    /// The name of this host's time zone, if it has one.
+    pub(crate) fn zone_name(&self) -> Option<&str> {
+        self.zone.iana_name()
+    }
+
+    fn read_ahead(&self, text: &str) -> Option<Timestamp> {
+        let text = text.trim().to_ascii_lowercase();
+        let wait = text.strip_prefix("in ").unwrap_or(&text);
+        if !wait.ends_with("ago")
+            && let Some(wait) = ago(wait)
+        {
+            return self.now.checked_add(wait).ok();
+        }
+        if let Some(time) = text.strip_prefix("tomorrow") {
+            let time = match time.trim() {
+                "" => Time::midnight(),
+                time => clock(time)?,
+            };
+            return self.at(self.today().tomorrow().ok()?, time);
+        }
+        let at = self.read(&text)?;
+        if at > self.now {
+            return Some(at);
+        }
+        let first = text.split(' ').next().unwrap_or_default();
+        let days = match (clock(&text), weekday(first)) {
+            (Some(_), _) => 1,
+            (None, Some(_)) => 7,
+            (None, None) => return Some(at),
+        };
+        let local = at.to_zoned_datetime(self.zone.clone());
+        let day = local.date().checked_add(jiff::Span::new().days(days));
+        self.at(day.ok()?, local.time())
+    }
+
     /// Says which time was understood, and in which zone.
     pub(super) fn say(&self, out: &mut Out, word: &str, at: Timestamp) {
         out.note(format!("{word} {}; events are shown in UTC", self.text(at)));
@@ -242,6 +286,37 @@ mod tests {
         2026-11-29t09:00:00z = 2026-11-29T10:00:00+01:00 (Europe/Berlin)
         2026-11-29T09:00:00.25-05:00 = 2026-11-29T15:00:00+01:00 (Europe/Berlin)
         ");
+    }
+
+    #[test]
+    fn times_to_come() {
+        let ahead = |text: &str| {
+            let calendar = calendar();
+            calendar.ahead(text).map(|at| calendar.text(at))
+        };
+        let is = |text: &str, at: &str| {
+            let read = ahead(text).unwrap_or_else(|_| panic!("{text}"));
+            assert_eq!(read, format!("{at} (Europe/Berlin)"), "{text}");
+        };
+        is("in 30m", "2026-11-30T12:30:00+01:00");
+        is("90m", "2026-11-30T13:30:00+01:00");
+        is("18:00", "2026-11-30T18:00:00+01:00");
+        is("9:00", "2026-12-01T09:00:00+01:00");
+        is("tomorrow", "2026-12-01T00:00:00+01:00");
+        is("Tomorrow 9:00", "2026-12-01T09:00:00+01:00");
+        is("friday 18:00", "2026-12-04T18:00:00+01:00");
+        is("monday 11:00", "2026-12-07T11:00:00+01:00");
+        is("2026-12-24 18:00", "2026-12-24T18:00:00+01:00");
+        is("2026-12-24T18:00:00Z", "2026-12-24T19:00:00+01:00");
+        for past in [
+            "yesterday 9:00",
+            "now",
+            "10m ago",
+            "2026-11-30T10:00:00Z",
+            "soon",
+        ] {
+            assert!(ahead(past).is_err(), "{past}");
+        }
     }
 
     #[test]

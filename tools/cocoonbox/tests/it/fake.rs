@@ -1,5 +1,6 @@
 //! A scripted api: what it answers is said before, what it was asked is looked at after.
 
+mod routines;
 mod services;
 mod users;
 
@@ -17,8 +18,9 @@ use cocoonbox_proto::{
         session_server::SessionServer,
     },
     control::v1::{
-        Box as OneBox, EnsureRequest, EraseRequest, OperationEvent, State,
-        boxes_server::BoxesServer, erasure_server::ErasureServer, users_server::UsersServer,
+        Box as OneBox, EnsureRequest, EraseRequest, OperationEvent, Routine, State,
+        boxes_server::BoxesServer, erasure_server::ErasureServer, routines_server::RoutinesServer,
+        users_server::UsersServer,
     },
     log::v1::{Event, ExecExited, exec_exited::Reason, exec_output_streamed::Source},
 };
@@ -47,6 +49,7 @@ pub(crate) enum Cut {
 pub(crate) struct Story {
     pub(crate) boxes: Vec<OneBox>,
     pub(crate) agents: Vec<Agent>,
+    pub(crate) routines: Vec<Routine>,
     pub(crate) log: Vec<Event>,
     pub(crate) steps: Vec<OperationEvent>,
     pub(crate) execs: VecDeque<Script>,
@@ -139,6 +142,7 @@ impl Fake {
             .add_service(BoxesServer::new(self.clone()))
             .add_service(UsersServer::new(self.clone()))
             .add_service(ErasureServer::new(self.clone()))
+            .add_service(RoutinesServer::new(self.clone()))
             .add_service(SessionServer::new(self.clone()))
             .add_service(AgentsServer::new(self.clone()));
         let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);

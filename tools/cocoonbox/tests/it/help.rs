@@ -49,6 +49,7 @@ async fn the_overview() {
       send         Give an agent something to do and watch it work
       cancel       Ask an agent to stop its turn
       agent        List, make and set up agents, answer them, and go back in their conversations
+      routine      Send prompts to boxes by the clock
       transcript   Read what was said and done
       exec         Run a command in a box
       attach       Follow a command that runs or ran

@@ -15,6 +15,7 @@ mod follow;
 mod help;
 mod program;
 mod replay;
+mod routines;
 mod screen;
 mod send;
 mod up;

@@ -28,6 +28,7 @@ struct Victim {
     the_box: TheBox,
     operation_id: String,
     exec_id: String,
+    routine_id: String,
     account_key: String,
     box_key: String,
     prompt: &'static str,
@@ -42,6 +43,16 @@ enum Must {
     ShowNothing,
     /// PERMISSION_DENIED, whoever asks.
     BeRefusedToAll,
+}
+
+/// A routine that is due in a year or so.
+fn plan(name: &str) -> control::RoutinePlan {
+    control::RoutinePlan {
+        name: name.into(),
+        prompt: "hi".into(),
+        at_ms: SystemClock.now_us() / 1_000 + 31_536_000_000,
+        ..Default::default()
+    }
 }
 
 /// All methods of the services that clients can reach, as `/package.Service/Method`.
@@ -203,6 +214,30 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }
+        ("/cocoonbox.control.v1.Routines", "Create") => {
+            let request = control::CreateRoutineRequest {
+                box_id,
+                plan: Some(plan("eve")),
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        ("/cocoonbox.control.v1.Routines", "Change") => {
+            let request = control::ChangeRoutineRequest {
+                routine_id: ada.routine_id.clone(),
+                plan: Some(plan("eve")),
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
+        // The field is the first in all of them.
+        ("/cocoonbox.control.v1.Routines", "Pause" | "Resume" | "Run" | "Delete" | "Runs") => {
+            let request = control::RoutineRef {
+                routine_id: ada.routine_id.clone(),
+                ..Default::default()
+            };
+            (bytes(request.encode_to_vec()), BeRefused)
+        }
         // Of the caller's own account.
         ("/cocoonbox.control.v1.Capsule", "GetStorage" | "SetRetention" | "Prune") => {
             (Bytes::new(), ShowNothing)
@@ -225,6 +260,7 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
         )
         // A key each, of no use to the others: that they differ is looked at where keys are.
         | ("/cocoonbox.control.v1.Capsule", "ExportKey")
+        | ("/cocoonbox.control.v1.Routines", "List")
         | ("/cocoonbox.control.v1.Checkpoints", "ListKeys") => (Bytes::new(), ShowNothing),
         ("/cocoonbox.control.v1.Budgets", "Set" | "Clear" | "Show") => {
             let budget = control::BudgetId {
@@ -381,6 +417,12 @@ impl Victim {
             .sh("echo hidden-in-a-file > /workspace/secret")
             .await;
         let ran = the_box.exec(start(&["true"])).await.expect("it is run");
+        let routine = control::CreateRoutineRequest {
+            box_id: the_box.id.clone(),
+            plan: Some(plan("hidden-in-a-name")),
+            ..Default::default()
+        };
+        let routine = user.routines().create(routine).await;
         let prompt = "hidden-in-a-prompt";
         the_box.send(prompt).await.assert_done();
         let account = cocoonbox_e2e::Events::of_account(&user, "", &[]);
@@ -389,6 +431,7 @@ impl Victim {
         Self {
             operation_id: ended.expect("an operation").operation_id,
             exec_id: ran.exec_id,
+            routine_id: routine.expect("a routine").into_inner().id,
             account_key: account.last().expect("events").offset_key.clone(),
             box_key: events.last().expect("events").offset_key.clone(),
             user,
@@ -408,6 +451,8 @@ impl Victim {
             self.the_box.id.clone(),
             self.operation_id.clone(),
             self.exec_id.clone(),
+            self.routine_id.clone(),
+            "hidden-in-a-name".to_owned(),
             self.prompt.to_owned(),
             "hidden-in-a-file".to_owned(),
             log(&self.account_key),

@@ -18,6 +18,7 @@ mod limits;
 mod models;
 mod moments;
 mod rewinds;
+mod routines;
 mod screen;
 mod story;
 mod streams;
