@@ -44,7 +44,7 @@ proof-desktop: ## Look with a harness from PyPI whether the computer tool's inpu
 proof-browser: ## Play MiniWoB++ in a box's browser by refs, with policies for a model
 	@tools/proof/browser/run
 
-proof-console: ## Use the console in a real browser, with a real box
+proof-console: ## Use the console in a real browser, with a real box; with MINUTES=60, watch its memory for so long
 	@tools/proof/console/run
 
 fuzz: ## Feed every decoder of foreign bytes, SECONDS (5) each

@@ -2,8 +2,8 @@
 
 import { computed, signal } from "@preact/signals";
 
-export type Tab = "conversation" | "screen" | "terminal" | "files" | "replay" | "history";
-export const TABS: readonly Tab[] = ["conversation", "screen", "terminal", "files", "replay", "history"];
+export type Tab = "conversation" | "screen" | "terminal" | "files" | "routines" | "replay" | "history";
+export const TABS: readonly Tab[] = ["conversation", "screen", "terminal", "files", "routines", "replay", "history"];
 
 /** `rest` is the tab's own: where in it. It is ASCII that a URL takes as it is. */
 export type Route =

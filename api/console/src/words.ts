@@ -3,6 +3,7 @@
 import { AgentModelFailed_Reason as Reason, AgentToolFinished_Outcome as Outcome, AgentTurnEnded_Outcome as Ending, Risk } from "./protocol/cocoonbox/log/v1/agent_pb";
 import { Difference_Change as Change } from "./protocol/cocoonbox/control/v1/capsule_pb";
 import { TranscriptItem_Kind as Kind } from "./protocol/cocoonbox/agent/v1/agents_pb";
+import { RoutineRunEnded_Outcome as Run } from "./protocol/cocoonbox/log/v1/routine_pb";
 import { Phase, State } from "./protocol/cocoonbox/control/v1/boxes_pb";
 
 export const states: Record<State, string> = {
@@ -71,6 +72,17 @@ export const failures: Record<Reason, string> = {
   [Reason.TOO_LONG]: "The conversation does not fit the model",
 };
 
+export const runs: Record<Run, string> = {
+  [Run.OUTCOME_UNSPECIFIED]: "ended",
+  [Run.DONE]: "done",
+  [Run.FAILED]: "failed",
+  [Run.CANCELLED]: "cancelled",
+  [Run.TIMED_OUT]: "took too long",
+  [Run.WAITING]: "waits for you or for a budget",
+  [Run.UNREACHED]: "the box was not reached",
+  [Run.LOST]: "undone by a rewind",
+};
+
 export const w = {
   product: "cocoonbox",
   loading: "Loading…",
@@ -125,7 +137,42 @@ export const w = {
     notify: "Notify me",
     desktop: { starting: "desktop starts", ready: "desktop ready", failing: "desktop fails" },
   },
-  tabs: { conversation: "Conversation", screen: "Screen", terminal: "Terminal", files: "Files", replay: "Replay", history: "History" },
+  tabs: { conversation: "Conversation", screen: "Screen", terminal: "Terminal", files: "Files", routines: "Routines", replay: "Replay", history: "History" },
+  routines: {
+    what: "A routine asks its agent by the clock. The box is woken for it, and sleeps again when nobody needs it.",
+    none: "There is no routine yet.",
+    create: "New routine",
+    name: "Name",
+    prompt: "What to do",
+    when: "When",
+    ways: { daily: "Every day", weekdays: "Monday to Friday", weekly: "Every week", hourly: "Every hour", once: "Once", cron: "By an expression of cron" },
+    day: "Day",
+    days: ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"],
+    time: "Time",
+    cron: "Minute, hour, day, month, weekday",
+    make: "Make it",
+    run: "Run now",
+    runOne: (name: string) => `Run ${name} now`,
+    wakes: "Wakes the box",
+    pause: "Pause",
+    pauseOne: (name: string) => `Pause ${name}`,
+    resume: "Resume",
+    resumeOne: (name: string) => `Resume ${name}`,
+    remove: "Delete",
+    removeOne: (name: string) => `Delete routine ${name}`,
+    runs: "Runs",
+    noRuns: "It has not run yet.",
+    byHand: "by hand",
+    took: (seconds: number) => `${seconds} s`,
+    conversation: "Its conversation",
+    due: (time: string) => `due ${time}`,
+    failing: "paused: five runs in a row came to nothing",
+    erased: "paused: what it asks was erased",
+    last: (outcome: string, time: string) => `last run ${outcome}, ${time}`,
+    missed: "missed",
+    once: (time: string) => `once, ${time}`,
+    states: { scheduled: "scheduled", running: "runs", paused: "paused", over: "over" },
+  },
   account: {
     usage: "Usage",
     devices: "Devices",

@@ -151,6 +151,21 @@ await check("history shows what happened, with keys", async () => {
   await accessible("history");
   await picture("history");
 });
+await check("a routine is made, runs at once and is deleted", async () => {
+  await tab("Routines");
+  await page.locator(".new-routine input").setTimeout(WAIT_MS).fill("morning");
+  await page.locator(".new-routine textarea").fill("Look around");
+  await page.locator(".new-routine button.primary").click();
+  await until(() => document.querySelector(".routines li")?.innerText.includes("due "));
+  await click("Run morning now");
+  await until(() => document.querySelector(".routines li")?.innerText.includes("last run done"));
+  await click("Runs");
+  await says("by hand");
+  await accessible("routines");
+  await picture("routines");
+  await click("Delete routine morning");
+  await says("There is no routine yet.");
+});
 await files();
 await keeping();
 await marks();

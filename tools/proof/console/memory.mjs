@@ -6,7 +6,7 @@ import { browser, page } from "./harness.mjs";
 const LOOK_MS = 100;
 
 /** Of all pages and their workers, in bytes. */
-async function resident(wire) {
+export async function resident(wire) {
   const { processInfo } = await wire.send("SystemInfo.getProcessInfo");
   let sum = 0;
   for (const { id, type } of processInfo) {
@@ -38,9 +38,9 @@ export async function watched() {
   };
 }
 
-/** What scripts of the page hold, without what nobody needs any more. */
-export async function collected() {
-  const wire = await page.createCDPSession();
+/** What scripts of a page hold, without what nobody needs any more. */
+export async function collected(of = page) {
+  const wire = await of.createCDPSession();
   await wire.send("HeapProfiler.enable");
   await wire.send("HeapProfiler.collectGarbage");
   const { usedSize } = await wire.send("Runtime.getHeapUsage");

@@ -13,6 +13,7 @@ import { boxes, remove, sleep, wake } from "./store";
 const ScreenView = lazy(() => import("../screen/ScreenView"));
 const TerminalView = lazy(() => import("../terminal/TerminalView"));
 const ReplayView = lazy(() => import("../replay/ReplayView"));
+const RoutinesView = lazy(() => import("../routines/RoutinesView"));
 const FilesView = lazy(() => import("../files/FilesView"));
 
 export function BoxPage({ boxId, tab }: { boxId: string; tab: Tab }) {
@@ -34,6 +35,7 @@ export function BoxPage({ boxId, tab }: { boxId: string; tab: Tab }) {
         {tab === "screen" && <ScreenView key={box.id} box={box} />}
         {tab === "terminal" && <TerminalView key={box.id} box={box} />}
         {tab === "files" && <FilesView key={box.id} box={box} />}
+        {tab === "routines" && <RoutinesView key={box.id} box={box} />}
         {tab === "replay" && <ReplayView key={box.id} box={box} />}
         {tab === "history" && <HistoryView key={box.id} box={box} />}
       </div>

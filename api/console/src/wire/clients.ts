@@ -9,6 +9,7 @@ import { Budgets } from "../protocol/cocoonbox/control/v1/budgets_pb";
 import { Capsule } from "../protocol/cocoonbox/control/v1/capsule_pb";
 import { Checkpoints } from "../protocol/cocoonbox/control/v1/checkpoints_pb";
 import { History } from "../protocol/cocoonbox/control/v1/history_pb";
+import { Routines } from "../protocol/cocoonbox/control/v1/routines_pb";
 import { Users } from "../protocol/cocoonbox/control/v1/users_pb";
 
 const transport = createGrpcWebTransport({ baseUrl: location.origin });
@@ -20,6 +21,7 @@ export const capsule = createClient(Capsule, transport);
 export const checkpoints = createClient(Checkpoints, transport);
 export const control = createClient(Control, transport);
 export const history = createClient(History, transport);
+export const routines = createClient(Routines, transport);
 export const users = createClient(Users, transport);
 
 /** Names the box that a call is for. */
