@@ -4,7 +4,7 @@ use std::{env, error::Error, fs, path::PathBuf};
 
 use prost::Message;
 
-const FILES: [&str; 22] = [
+const FILES: [&str; 24] = [
     "cocoonbox/log/v1/envelope.proto",
     "cocoonbox/log/v1/account.proto",
     "cocoonbox/log/v1/box.proto",
@@ -13,6 +13,7 @@ const FILES: [&str; 22] = [
     "cocoonbox/log/v1/routine.proto",
     "cocoonbox/log/v1/snapshot.proto",
     "cocoonbox/log/v1/capsule.proto",
+    "cocoonbox/log/v1/share.proto",
     "cocoonbox/control/v1/boxes.proto",
     "cocoonbox/control/v1/users.proto",
     "cocoonbox/control/v1/budgets.proto",
@@ -22,6 +23,7 @@ const FILES: [&str; 22] = [
     "cocoonbox/control/v1/history.proto",
     "cocoonbox/control/v1/operator.proto",
     "cocoonbox/control/v1/routines.proto",
+    "cocoonbox/control/v1/shares.proto",
     "cocoonbox/agent/v1/control.proto",
     "cocoonbox/agent/v1/saves.proto",
     "cocoonbox/agent/v1/session.proto",
@@ -41,7 +43,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".cocoonbox.agent.v1.ScreenRequest")
         .bytes(".cocoonbox.agent.v1.ScreenResponse")
         // Whoever prints an answer must not print a key.
-        .skip_debug([".cocoonbox.control.v1.CapsuleKey"])
+        .skip_debug([
+            ".cocoonbox.control.v1.CapsuleKey",
+            ".cocoonbox.control.v1.Share",
+        ])
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -20,5 +20,6 @@ pub mod exec;
 pub mod models;
 pub mod name;
 pub mod routine;
+pub mod share;
 pub mod snapshot;
 pub mod user;

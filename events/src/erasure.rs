@@ -22,7 +22,7 @@ pub use self::{
 };
 use crate::registry::{
     AgentEvent, BlobEvent, CapsuleEvent, ControlEvent, DesktopEvent, DirectoryEvent, ExecEvent,
-    Kind, LogEvent, Payload, RoutineEvent, SnapshotEvent, UserEvent,
+    Kind, LogEvent, Payload, RoutineEvent, ShareEvent, SnapshotEvent, UserEvent,
 };
 
 /// Positions in one request. Their husks have to fit one event, and a view that held them is folded
@@ -96,7 +96,9 @@ impl Kind {
             | Self::RoutinePromptSet
             | Self::ExecStarted
             | Self::ExecOutputStreamed
-            | Self::ExecExited => Erasable::Husk,
+            | Self::ExecExited
+            | Self::ShareCreated
+            | Self::ShareOpened => Erasable::Husk,
             Self::AgentOutputStreamed => Erasable::Loose,
             Self::UserCreated
             | Self::UserRenamed
@@ -164,7 +166,10 @@ impl Kind {
             | Self::DesktopStarted
             | Self::DesktopPartStarted
             | Self::DesktopReady
-            | Self::DesktopPictured => STEP,
+            | Self::DesktopPictured
+            | Self::ShareRegenerated
+            | Self::ShareRevoked
+            | Self::ShareExpired => STEP,
             Self::UsageModelCalled
             | Self::BudgetSet
             | Self::BudgetCleared
@@ -210,6 +215,8 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
         Payload::Snapshot(event) => empty_snapshot(event)?,
         // One without its prompt does not run any more.
         Payload::Routine(RoutineEvent::PromptSet(set)) => ERASED.clone_into(&mut set.prompt),
+        Payload::Share(ShareEvent::Created(created)) => created.label.clear(),
+        Payload::Share(ShareEvent::Opened(opened)) => opened.label.clear(),
         Payload::Capsule(CapsuleEvent::Checked(checked)) => {
             for snapshot in &mut checked.snapshots {
                 snapshot.paths.clear();
@@ -262,6 +269,9 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
             | LogEvent::CheckpointKeyIssued(_)
             | LogEvent::CheckpointKeyRetired(_)
             | LogEvent::Rewound(_),
+        )
+        | Payload::Share(
+            ShareEvent::Regenerated(_) | ShareEvent::Revoked(_) | ShareEvent::Expired(_),
         )
         | Payload::Erasure(_) => return None,
     }

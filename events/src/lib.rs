@@ -40,7 +40,7 @@ pub use record::{Append, NewEvent, Recorded};
 pub use registry::{
     AgentEvent, BlobEvent, BoxEvent, BudgetEvent, CapsuleEvent, ControlEvent, DecodeError,
     DesktopEvent, DirectoryEvent, ErasureEvent, ExecEvent, Kind, LogEvent, Payload, RoutineEvent,
-    SnapshotEvent, UsageEvent, UserEvent,
+    ShareEvent, SnapshotEvent, UsageEvent, UserEvent,
 };
 pub use sqlite::SqliteStore;
 pub use store::{

@@ -277,6 +277,14 @@ registry! {
         154 "desktop.pictured" v 1 => Pictured(DesktopPictured),
         155 "desktop.handed_back" v 1 => HandedBack(DesktopHandedBack),
     }
+    /// Stream `share/<box>` of an account log.
+    Share(ShareEvent) {
+        160 "share.created" v 1 => Created(ShareCreated),
+        161 "share.opened" v 1 => Opened(ShareOpened),
+        162 "share.regenerated" v 1 => Regenerated(ShareRegenerated),
+        163 "share.revoked" v 1 => Revoked(ShareRevoked),
+        164 "share.expired" v 1 => Expired(ShareExpired),
+    }
 }
 
 impl Payload {

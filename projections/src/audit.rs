@@ -2,7 +2,7 @@
 
 use cocoonbox_events::{
     BoxEvent, BudgetEvent, CapsuleEvent, ControlEvent, ErasureEvent, Kind, LogEvent, LogInfo,
-    LogKind, Payload, Recorded, RoutineEvent, SnapshotEvent, UsageEvent, UserEvent,
+    LogKind, Payload, Recorded, RoutineEvent, ShareEvent, SnapshotEvent, UsageEvent, UserEvent,
 };
 use cocoonbox_proto::{
     control::v1::AuditEntry,
@@ -29,7 +29,7 @@ pub struct Audit;
 pub struct AuditRow {
     pub offset_key: String,
     pub at_ms: i64,
-    /// `user:<id>`, `box:<id>`, `agent:<id>`, `system:<reactor>` or `host`; empty if nobody is named.
+    /// `user:<id>`, `box:<id>`, `agent:<id>`, `system:<reactor>`, `guest:<share>` or `host`; empty if nobody is named.
     pub actor: String,
     pub stream: String,
     /// Name from the registry, or `unknown.<number>`.
@@ -144,6 +144,7 @@ fn actor_text(event: &Recorded) -> String {
         actor::Kind::Agent => "agent",
         actor::Kind::System => "system",
         actor::Kind::Host => "host",
+        actor::Kind::Guest => "guest",
     };
     if actor.id.is_empty() {
         kind.to_owned()
@@ -182,6 +183,7 @@ fn summary(payload: &Payload) -> String {
         Payload::Routine(event) => routine(event),
         Payload::Snapshot(event) => snapshot(event),
         Payload::Capsule(event) => capsule(event),
+        Payload::Share(event) => share(event),
         Payload::Log(LogEvent::Rewound(event)) => {
             told(&format!("to {}", event.common), &event.reason)
         }
@@ -328,6 +330,21 @@ fn capsule(event: &CapsuleEvent) -> String {
             e.packs,
             e.damaged
         ),
+    }
+}
+
+fn share(event: &ShareEvent) -> String {
+    match event {
+        ShareEvent::Created(e) if e.for_user.is_empty() => told(&e.share_id, &e.label),
+        ShareEvent::Created(e) => told(
+            &format!("{}, for user {} only", e.share_id, e.for_user),
+            &e.label,
+        ),
+        ShareEvent::Opened(e) if e.user_id.is_empty() => e.share_id.clone(),
+        ShareEvent::Opened(e) => told(&format!("{} by {}", e.share_id, e.user_id), &e.label),
+        ShareEvent::Regenerated(e) => e.share_id.clone(),
+        ShareEvent::Revoked(e) => e.share_id.clone(),
+        ShareEvent::Expired(e) => e.share_id.clone(),
     }
 }
 

@@ -26,6 +26,13 @@ impl std::fmt::Debug for control::v1::CapsuleKey {
     }
 }
 
+impl std::fmt::Debug for control::v1::Share {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Share");
+        shown.field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
 /// What a client asks of one box.
 #[expect(clippy::pedantic, reason = "generated")]
 pub mod agent {

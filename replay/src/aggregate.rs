@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use cocoonbox_commands::{
-    agent, boxes, capsule, control, desktop, directory, exec, routine, snapshot, user,
+    agent, boxes, capsule, control, desktop, directory, exec, routine, share, snapshot, user,
 };
 use cocoonbox_events::{Aggregate, Payload, Recorded, StreamName};
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ pub enum Known {
     Exec(exec::State),
     Desktop(desktop::State),
     Routine(Box<routine::State>),
+    Share(share::State),
     Snapshot(snapshot::State),
     Capsule(capsule::State),
     Agent(Box<agent::State>),
@@ -37,6 +38,7 @@ impl Known {
             "exec" => Self::Exec(exec::State::default()),
             "desktop" => Self::Desktop(desktop::State::default()),
             "routine" => Self::Routine(Box::default()),
+            "share" => Self::Share(share::State::default()),
             "snapshot" => Self::Snapshot(snapshot::State::default()),
             "capsule" => Self::Capsule(capsule::State::default()),
             "agent" => Self::Agent(Box::default()),
@@ -67,6 +69,7 @@ impl Known {
             Self::Exec(state) => take(state, event, payload),
             Self::Desktop(state) => take(state, event, payload),
             Self::Routine(state) => take(state.as_mut(), event, payload),
+            Self::Share(state) => take(state, event, payload),
             Self::Snapshot(state) => take(state, event, payload),
             Self::Capsule(state) => take(state, event, payload),
             Self::Agent(state) => take(state.as_mut(), event, payload),
@@ -83,6 +86,7 @@ impl Known {
             | Self::Control(_)
             | Self::Desktop(_)
             | Self::Routine(_)
+            | Self::Share(_)
             | Self::Snapshot(_)
             | Self::Capsule(_)
             | Self::Agent(_) => false,
@@ -99,6 +103,7 @@ impl Known {
             Self::Exec(state) => format!("{state:#?}"),
             Self::Desktop(state) => format!("{state:#?}"),
             Self::Routine(state) => format!("{state:#?}"),
+            Self::Share(state) => format!("{state:#?}"),
             Self::Snapshot(state) => format!("{state:#?}"),
             Self::Capsule(state) => format!("{state:#?}"),
             Self::Agent(state) => format!("{state:#?}"),
@@ -157,6 +162,19 @@ impl Known {
                 "failures": state.failures,
                 "runs": state.runs,
             }),
+            Self::Share(state) => {
+                let shares = state.shares().map(|(id, share)| {
+                    let of = json!({
+                        "label": share.label,
+                        "for_user": share.for_user,
+                        "expires_us": share.expires_us,
+                        "end": share.end.map(|end| format!("{end:?}").to_lowercase()),
+                        "opened": share.opened,
+                    });
+                    (id.to_owned(), of)
+                });
+                json!({ "shares": Value::Object(shares.collect()) })
+            }
             Self::Snapshot(state) => json!({
                 "snapshots": state.kept.keys().collect::<Vec<_>>(),
                 "pinned": state.pinned().collect::<Vec<_>>(),

@@ -216,6 +216,7 @@ fn actor_text(actor: Option<&Actor>) -> String {
         actor::Kind::Agent => "agent",
         actor::Kind::System => "system",
         actor::Kind::Host => "host",
+        actor::Kind::Guest => "guest",
     };
     if actor.id.is_empty() {
         kind.to_owned()

@@ -143,6 +143,7 @@ impl Reader {
             | Payload::Log(_)
             | Payload::Blob(_)
             | Payload::Desktop(_)
+            | Payload::Share(_)
             | Payload::Erasure(_) => {}
         }
     }
