@@ -11,6 +11,7 @@ mod frames;
 mod origin;
 mod passkeys;
 mod session;
+mod share;
 
 use std::sync::Arc;
 
@@ -28,12 +29,13 @@ use tonic_web::GrpcWebLayer;
 use tower::{Layer as _, ServiceExt as _};
 
 pub use self::passkeys::Passkeys;
-use crate::accounts::Accounts;
+use crate::{accounts::Accounts, shares::Shares};
 
 /// What the console's own paths stand on.
 #[derive(Clone)]
 pub struct Console {
     pub accounts: Arc<Accounts>,
+    pub shares: Arc<Shares>,
     pub clock: Arc<dyn Clock>,
     pub passkeys: Arc<Passkeys>,
     /// Every service, as other clients have it.
@@ -64,6 +66,17 @@ pub fn routes(console: Console) -> Router {
         .route("/console/passkeys/assertion", post(passkeys::ask_who))
         .route("/console/passkeys/session", post(passkeys::begin))
         .route("/console/call/{service}/{method}", any(call::open))
+        .route("/share", get(files::page))
+        .route("/share/session", post(share::begin))
+        .route("/share/{share_id}", get(files::page))
+        .route(
+            "/share/{share_id}/session",
+            get(share::show).delete(share::end),
+        )
+        .route(
+            "/share/{share_id}/call/{service}/{method}",
+            any(call::open_shared),
+        )
         .fallback(grpc)
         .layer(middleware::from_fn(origin::admit))
         .with_state(console)

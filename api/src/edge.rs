@@ -28,7 +28,9 @@ use crate::{
     channel::{BoxChannel, Channels},
     credential, fresh,
     lease::{self, Owners},
-    screen, status, stream,
+    screen,
+    shares::{Guest, SHARE},
+    status, stream,
 };
 
 /// Metadata that names the box.
@@ -57,7 +59,7 @@ const PASSED: [&str; 8] = [
 ];
 
 /// What the process that drives the box needs besides, to decide for itself whose call it is.
-const CREDENTIALS: [&str; 2] = ["authorization", BOX_ID];
+const CREDENTIALS: [&str; 3] = ["authorization", BOX_ID, SHARE];
 /// How long a call waits for a box that runs and that nobody drives: until a killed process's lease has run out and
 /// another has taken the box over, with some to spare.
 const COMING: Duration = Duration::from_secs(15);
@@ -104,8 +106,14 @@ impl Edge {
     pub async fn authorise(&self, caller: &Caller, headers: &HeaderMap) -> Result<String, Status> {
         let user = caller.user()?;
         let box_id = box_id(headers)?;
+        self.owns(user, &box_id).await?;
+        Ok(box_id)
+    }
+
+    /// Refuses whoever's box it is not.
+    pub async fn owns(&self, user: &str, box_id: &str) -> Result<(), Status> {
         let is_owner = || async {
-            let owner = self.views.box_owner(&box_id).await;
+            let owner = self.views.box_owner(box_id).await;
             let owner = owner.map_err(|error| status::internal(&error))?;
             Ok::<_, Status>(owner.is_some_and(|(owner, _)| owner == user))
         };
@@ -117,9 +125,9 @@ impl Edge {
             });
         // Someone else's box and no box at all are told apart to nobody.
         if is_theirs {
-            Ok(box_id)
+            Ok(())
         } else {
-            Err(no_such_box(&box_id))
+            Err(no_such_box(box_id))
         }
     }
 
@@ -161,7 +169,7 @@ impl Edge {
         connected.ok().map(Way::There)
     }
 
-    async fn route(&self, request: Request<Body>) -> Result<Response, Status> {
+    async fn route(&self, mut request: Request<Body>) -> Result<Response, Status> {
         let path = request.uri().path().to_owned();
         if !path.starts_with(AGENT_PREFIX) {
             return Err(status::status(
@@ -171,7 +179,14 @@ impl Edge {
             ));
         }
         let caller = Caller::of(request.extensions());
-        let box_id = self.authorise(&caller, request.headers()).await?;
+        let guest = match &caller {
+            Caller::Guest(guest) => Some(guest),
+            Caller::User { .. } | Caller::Host | Caller::Nobody(_) => None,
+        };
+        let box_id = match guest {
+            Some(guest) => of_guest(guest, request.headers_mut())?,
+            None => self.authorise(&caller, request.headers()).await?,
+        };
         if API_ONLY.iter().any(|prefix| path.starts_with(prefix)) {
             return Err(status::status(
                 Code::PermissionDenied,
@@ -179,18 +194,29 @@ impl Edge {
                 "this service is between the api and the box",
             ));
         }
-        let user = caller.user()?;
+        let user = match guest {
+            Some(guest) => &guest.owner_id,
+            None => caller.user()?,
+        };
         let is_passed_on = self.hop.is_marked(request.headers(), &box_id);
         let deadline = Instant::now() + if is_passed_on { COMING_HERE } else { COMING };
         loop {
             match self.way(&box_id).await {
                 Some(Way::Here(channel)) if BESIDE.iter().any(|one| path.starts_with(one)) => {
-                    let mut request = request;
-                    let attending = self.channels.attention(&box_id).begin();
                     request.extensions_mut().insert(channel);
+                    // A guest is no reason for a box to stay awake: a page that somebody forgot would keep it so.
+                    let attending = match guest {
+                        Some(_) => None,
+                        None => Some(self.channels.attention(&box_id).begin()),
+                    };
                     let Ok(answer) = self.beside.clone().oneshot(request).await;
+                    let Some(attending) = attending else {
+                        return Ok(answer);
+                    };
                     return Ok(answer.map(|body| Body::new(attending.hold(body))));
                 }
+                // Guests are let through to what is beside a box only; nothing of theirs goes into it.
+                Some(Way::Here(_)) if guest.is_some() => return Err(no_such_box(&box_id)),
                 Some(Way::Here(channel)) => {
                     let attending = self.channels.attention(&box_id).begin();
                     let answer = send(channel, user, request, &path).await?;
@@ -312,6 +338,22 @@ async fn send(
             )
         })?;
     Ok(answer.map(Body::new))
+}
+
+/// Returns the box of a guest's share, and names it for whichever process the call goes on to. Another box than that is
+/// no box.
+fn of_guest(guest: &Guest, headers: &mut HeaderMap) -> Result<String, Status> {
+    if headers.contains_key(BOX_ID) && box_id(headers)? != guest.box_id {
+        return Err(status::with(
+            Code::PermissionDenied,
+            "GUESTS_ONLY_LOOK",
+            "this share is of another box",
+            &[("box_id", &box_id(headers)?)],
+        ));
+    }
+    let value = HeaderValue::from_str(&guest.box_id).map_err(|error| status::internal(&error))?;
+    headers.insert(HeaderName::from_static(BOX_ID), value);
+    Ok(guest.box_id.clone())
 }
 
 /// Reads the box id from the metadata.

@@ -35,6 +35,7 @@ pub mod routines;
 pub mod screen;
 pub mod server;
 pub mod session;
+pub mod shares;
 pub mod status;
 pub mod stream;
 pub mod usage;

@@ -1,4 +1,4 @@
-//! Answers that end when the token they were asked with is revoked.
+//! Answers that end when the token or the share that they were asked with does.
 //!
 //! Authority is checked when a call begins; a stream may go on for days. The owner of a leaked token who
 //! revokes it must see the thief's streams and shells end, not just their next calls.
@@ -11,19 +11,19 @@ use std::{
 
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// A body that breaks off, as an error, once its token is revoked.
+/// A body that breaks off, as an error, once what it was asked with has ended.
 pub struct Revocable {
     body: Body,
-    revoked: Pin<Box<WaitForCancellationFutureOwned>>,
+    over: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Revocable {
-    pub fn new(body: Body, revoked: CancellationToken) -> Self {
+    /// `over` resolves when that is so.
+    pub fn new(body: Body, over: impl Future<Output = ()> + Send + 'static) -> Self {
         Self {
             body,
-            revoked: Box::pin(revoked.cancelled_owned()),
+            over: Box::pin(over),
         }
     }
 }
@@ -36,8 +36,9 @@ impl http_body::Body for Revocable {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.revoked.as_mut().poll(cx).is_ready() {
-            let error = io::Error::new(io::ErrorKind::PermissionDenied, "the token was revoked");
+        if self.over.as_mut().poll(cx).is_ready() {
+            let what = "the token was revoked, or the share has ended";
+            let error = io::Error::new(io::ErrorKind::PermissionDenied, what);
             return Poll::Ready(Some(Err(axum::Error::new(error))));
         }
         Pin::new(&mut self.body).poll_frame(cx)
@@ -55,6 +56,7 @@ impl http_body::Body for Revocable {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt as _;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
 
@@ -63,7 +65,10 @@ mod tests {
         let revoked = CancellationToken::new();
         let endless = futures::stream::iter([Ok::<_, io::Error>(Bytes::from_static(b"a"))]);
         let endless = futures::StreamExt::chain(endless, futures::stream::pending());
-        let mut body = Revocable::new(Body::from_stream(endless), revoked.clone());
+        let mut body = Revocable::new(
+            Body::from_stream(endless),
+            revoked.clone().cancelled_owned(),
+        );
         let first = body.frame().await.unwrap().unwrap();
         assert_eq!(first.into_data().unwrap(), "a");
         let next = tokio::spawn(async move { body.frame().await });

@@ -1,4 +1,5 @@
-//! Revocations by other api processes: what goes on here with a revoked token ends here too.
+//! Revocations by other api processes: what goes on here with a revoked token, or the secret of a share that has ended,
+//! ends here too.
 //!
 //! Calls that begin are checked against the log. A stream that began before is ended by whoever sees the
 //! revocation in the account log, within the time of a doorbell, or a second without.
@@ -10,7 +11,7 @@ use cocoonbox_events::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::accounts::Accounts;
+use crate::{accounts::Accounts, shares::Shares};
 
 /// A doorbell can be lost; the logs are looked at this often anyway.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -19,17 +20,19 @@ const SWEEP: Duration = Duration::from_secs(1);
 pub struct Revocations {
     store: Arc<dyn Store>,
     accounts: Arc<Accounts>,
+    shares: Arc<Shares>,
     cursors: HashMap<LogId, u64>,
 }
 
 impl Revocations {
     /// Starts behind what is there: nothing goes on yet.
-    pub fn new(store: Arc<dyn Store>, accounts: Arc<Accounts>) -> Self {
+    pub fn new(store: Arc<dyn Store>, accounts: Arc<Accounts>, shares: Arc<Shares>) -> Self {
         let logs = store.logs().into_iter();
         let cursors = logs.map(|log| (log.id, log.tail.pos)).collect();
         Self {
             store,
             accounts,
+            shares,
             cursors,
         }
     }
@@ -63,13 +66,15 @@ impl Revocations {
             };
             *cursor = last.pos;
             for event in &page.events {
-                if !event.stream.as_str().starts_with("user/") {
+                let stream = event.stream.as_str();
+                if !["user/", "share/"].iter().any(|of| stream.starts_with(of)) {
                     continue;
                 }
                 match event.payload() {
                     Ok(Some(Payload::User(UserEvent::TokenRevoked(token)))) => {
                         self.accounts.end_token(&token.token_id);
                     }
+                    Ok(Some(Payload::Share(event))) => self.shares.follow(&event),
                     // Whoever was deleted has no key any more: of this event only the kind can be read.
                     _ if event.kind == Kind::UserDeleted.number() => {
                         self.accounts.end_user(&log.owner);

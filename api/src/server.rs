@@ -23,7 +23,7 @@ use cocoonbox_proto::{
         boxes_server::BoxesServer, budgets_server::BudgetsServer, capsule_server::CapsuleServer,
         checkpoints_server::CheckpointsServer, erasure_server::ErasureServer,
         history_server::HistoryServer, operator_server::OperatorServer,
-        routines_server::RoutinesServer, users_server::UsersServer,
+        routines_server::RoutinesServer, shares_server::SharesServer, users_server::UsersServer,
     },
 };
 use tokio::{net::TcpListener, sync::Semaphore};
@@ -56,6 +56,7 @@ use crate::{
     routines::{self, Clockwork, Routines},
     screen,
     session::{Replica, SERVED_HERE},
+    shares::{self, Secrets, Shares},
     usage::Ledger,
     users::Users,
     vault::Vault,
@@ -152,6 +153,15 @@ impl Server {
         accounts.start(system).await?;
         let views = Views::open(&data.join("views.db")).map_err(StartError::Views)?;
         let runner = Runner::new(store.clone(), views.clone());
+        let share_hashes = keys.derive("share secret hashes");
+        let shares = Arc::new(Shares::new(shares::Parts {
+            accounts: accounts.clone(),
+            store: store.clone(),
+            views: views.clone(),
+            secrets: Secrets::new(installation.tokens.clone(), share_hashes, keys.clone()),
+            ids: ids.clone(),
+            clock: clock.clone(),
+        }));
 
         let machines: Arc<dyn Machines> = Arc::new(Container::new(container::Config::new(
             &config.fleet.machines,
@@ -376,14 +386,18 @@ impl Server {
             accounts: accounts.clone(),
             clock: clock.clone(),
         };
-        let revocations = Revocations::new(store.clone(), accounts.clone());
+        let revocations = Revocations::new(store.clone(), accounts.clone(), shares.clone());
         let checkpoints = checkpoints::Rpc {
             store: store.clone(),
             handle: checkpoints,
         };
         let for_console = (accounts.clone(), clock.clone(), Arc::new(passkeys));
-        let router = router(
+        let known = auth::Known {
             accounts,
+            shares: shares.clone(),
+        };
+        let router = router(
+            known,
             users,
             boxes,
             budgets,
@@ -422,6 +436,7 @@ impl Server {
         let (accounts, clock, passkeys) = for_console;
         let console = console::routes(Console {
             accounts,
+            shares,
             clock,
             passkeys,
             grpc: router.clone(),
@@ -467,7 +482,7 @@ impl Server {
 
 #[expect(clippy::too_many_arguments, reason = "one for each service")]
 async fn router(
-    accounts: Arc<Accounts>,
+    known: auth::Known,
     users: Users,
     boxes: Boxes,
     budgets: Budgets,
@@ -497,6 +512,10 @@ async fn router(
         .add_service(HistoryServer::new(history))
         .add_service(OperatorServer::new(operator))
         .add_service(RoutinesServer::new(routines))
+        .add_service(SharesServer::new(shares::Service {
+            shares: known.shares.clone(),
+            edge: edge.clone(),
+        }))
         .add_service(health)
         .add_service(reflection)
         .into_axum_router();
@@ -508,7 +527,7 @@ async fn router(
         .route_service(read_blob, AgentsServer::new(replica))
         .fallback_service(axum::routing::any(edge::forward).with_state(edge));
     Ok(routed
-        .layer(middleware::from_fn_with_state(accounts, auth::identify))
+        .layer(middleware::from_fn_with_state(known, auth::identify))
         .layer(middleware::from_fn(listen::only_grpc)))
 }
 

@@ -1,4 +1,5 @@
-//! The vault: hashes of device tokens. Secrets are never in a log, sealed or not.
+//! The vault: hashes of device tokens. Secrets are never in a log, sealed or not. Those of shares lie there too
+//! (`shares/secrets.rs`), and are never taken for tokens: they begin otherwise, and other keys hash them.
 //!
 //! A row here is not yet a right: the account log says whether a token was issued and not revoked.
 //! So a crash between the vault's write and the log's leaves a row that opens nothing.
@@ -48,6 +49,7 @@ impl Vault {
         )));
         let kept = KeptToken {
             hash: self.hash(&token.0),
+            sealed: None,
             owner: TokenOwner {
                 token_id: token_id.to_owned(),
                 user_id: user_id.to_owned(),

@@ -1,4 +1,4 @@
-//! Hashes of tokens: which token a hash is of, and whose it is.
+//! Hashes of tokens and of shares' secrets: which one a hash is of, and whose it is.
 
 mod postgres;
 mod sqlite;
@@ -21,6 +21,8 @@ pub struct KeptToken {
     /// Keyed hash of the token.
     pub hash: Vec<u8>,
     pub owner: TokenOwner,
+    /// The secret itself, sealed with a key of its owner's, where they may see it again: a share's, never a token's.
+    pub sealed: Option<Vec<u8>>,
 }
 
 /// Keeps token hashes. Whether a token is live is what the log says, not this.
@@ -32,6 +34,9 @@ pub trait Tokens: Send + Sync + 'static {
     /// Finds whose token this is. The look-up is by keyed hash of a 256-bit random value, so its timing
     /// tells nothing that helps to guess one.
     async fn find(&self, hash: &[u8]) -> Result<Option<TokenOwner>, TokensError>;
+
+    /// Returns what is kept under a token's id.
+    async fn kept(&self, token_id: &str) -> Result<Option<KeptToken>, TokensError>;
 
     /// Forgets a token. Fine if it is not there.
     async fn forget(&self, token_id: &str) -> Result<(), TokensError>;

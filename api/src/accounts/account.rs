@@ -66,7 +66,7 @@ impl Accounts {
     }
 
     /// Returns a user's account, which another process may have made a moment ago.
-    pub(super) async fn account_anywhere(&self, user_id: &str) -> Result<Account, AccountError> {
+    pub(crate) async fn account_anywhere(&self, user_id: &str) -> Result<Account, AccountError> {
         match self.account(user_id).await {
             Err(AccountError::NoSuchUser(_)) => {}
             account => return account,

@@ -28,8 +28,9 @@ use tower::ServiceExt as _;
 use super::{
     Console,
     frames::{Frames, framed},
+    origin::Shared,
 };
-use crate::{auth::BrowserSession, edge::BOX_ID};
+use crate::{auth::BrowserSession, edge::BOX_ID, shares::SHARE};
 
 /// Of one message, either way: the largest that a stream of ours carries, with room.
 const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -69,13 +70,39 @@ pub(super) async fn open(
     Query(target): Query<Target>,
     request: Request,
 ) -> Response {
+    let call = http::Request::post(format!("/{service}/{method}"));
+    start(console, call, target, request).await
+}
+
+/// Opens a call of a guest's. It brings the share's secret or an empty one, so that it is never taken for a call of
+/// whoever is signed in besides.
+pub(super) async fn open_shared(
+    State(console): State<Console>,
+    Path((_, service, method)): Path<(String, String, String)>,
+    Query(target): Query<Target>,
+    request: Request,
+) -> Response {
+    let secret = request.extensions().get::<Shared>();
+    let secret = secret.map(|Shared(secret)| secret.clone());
+    let none = || HeaderValue::from_static("");
+    let call = http::Request::post(format!("/{service}/{method}"));
+    let call = call.header(SHARE, secret.unwrap_or_else(none));
+    start(console, call, target, request).await
+}
+
+async fn start(
+    console: Console,
+    call: http::request::Builder,
+    target: Target,
+    request: Request,
+) -> Response {
     let (mut parts, _) = request.into_parts();
     let authorization = parts.headers.get(header::AUTHORIZATION).cloned();
     let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &console).await {
         Ok(upgrade) => upgrade,
         Err(refused) => return refused.into_response(),
     };
-    let mut call = http::Request::post(format!("/{service}/{method}"))
+    let mut call = call
         .header(header::CONTENT_TYPE, "application/grpc")
         .header(header::TE, "trailers");
     if !target.box_id.is_empty() {

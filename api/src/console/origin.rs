@@ -8,7 +8,7 @@ use axum::{extract::Request, middleware::Next, response::Response};
 use http::{HeaderMap, HeaderValue, header};
 use tonic::Code;
 
-use super::passkeys;
+use super::{passkeys, share};
 use crate::{auth::BrowserSession, status};
 
 /// Holds a device token.
@@ -18,9 +18,17 @@ pub(super) const COOKIE: &str = "cocoonbox_session";
 #[derive(Clone, Debug)]
 pub(super) struct Asked(pub(super) String);
 
+/// The secret of a share, out of its cookie.
+#[derive(Clone)]
+pub(super) struct Shared(pub(super) HeaderValue);
+
 /// Turns the cookie of an own request into the bearer token that the rest of the api knows.
 pub(super) async fn admit(mut request: Request, next: Next) -> Response {
-    if is_foreign(&request) && request.uri().path().starts_with("/console/") {
+    let path = request.uri().path();
+    let is_ours = ["/console/", share::PATH]
+        .iter()
+        .any(|of| path.starts_with(of));
+    if is_foreign(&request) && is_ours {
         let what = "the console answers its own page only";
         let mut answer = status::status(Code::PermissionDenied, "OTHER_ORIGIN", what).into_http();
         *answer.status_mut() = http::StatusCode::FORBIDDEN;
@@ -30,12 +38,16 @@ pub(super) async fn admit(mut request: Request, next: Next) -> Response {
     let headers = request.headers_mut();
     let token = own.then(|| token(headers)).flatten();
     let asked = own.then(|| cookie(headers, passkeys::COOKIE).map(str::to_owned));
+    let shared = own.then(|| share_secret(headers)).flatten();
     headers.remove(header::COOKIE);
     if let Some(token) = token
         && !headers.contains_key(header::AUTHORIZATION)
     {
         headers.insert(header::AUTHORIZATION, token);
         request.extensions_mut().insert(BrowserSession);
+    }
+    if let Some(shared) = shared {
+        request.extensions_mut().insert(Shared(shared));
     }
     if let Some(asked) = asked.flatten() {
         request.extensions_mut().insert(Asked(asked));
@@ -79,6 +91,12 @@ fn token(headers: &HeaderMap) -> Option<HeaderValue> {
     let mut bearer = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
     bearer.set_sensitive(true);
     Some(bearer)
+}
+
+fn share_secret(headers: &HeaderMap) -> Option<HeaderValue> {
+    let mut secret = HeaderValue::try_from(cookie(headers, share::COOKIE)?).ok()?;
+    secret.set_sensitive(true);
+    Some(secret)
 }
 
 fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

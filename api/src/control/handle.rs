@@ -16,6 +16,8 @@ use crate::status;
 
 /// Of one box at once; each holds a connection into it.
 const VIEWERS_MAX: usize = 32;
+/// Guests beside them, so that no number of guests keeps the owner out.
+const GUESTS_MAX: usize = 16;
 
 /// What a viewer has to know of its display.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,6 +57,7 @@ pub struct Handle {
     pub(super) asks: mpsc::Sender<Ask>,
     pub(super) standing: Arc<[watch::Receiver<Standing>]>,
     pub(super) viewers: Arc<Semaphore>,
+    pub(super) guests: Arc<Semaphore>,
     pub(super) wake_id: String,
     /// The desk is closed, and what goes on by its word has to end.
     pub over: CancellationToken,
@@ -77,6 +80,7 @@ impl Handle {
             asks,
             standing,
             viewers: Arc::new(Semaphore::new(VIEWERS_MAX)),
+            guests: Arc::new(Semaphore::new(GUESTS_MAX)),
             wake_id,
             over,
         }
@@ -134,14 +138,19 @@ impl Handle {
         answer.await.map_err(|_| closing())?
     }
 
-    /// Takes a place among the box's viewers.
-    pub fn place(&self) -> Result<OwnedSemaphorePermit, Status> {
-        let place = Arc::clone(&self.viewers).try_acquire_owned();
+    /// Takes a place among the box's viewers, or among its guests.
+    pub fn place(&self, is_guest: bool) -> Result<OwnedSemaphorePermit, Status> {
+        let (places, max) = if is_guest {
+            (&self.guests, GUESTS_MAX)
+        } else {
+            (&self.viewers, VIEWERS_MAX)
+        };
+        let place = Arc::clone(places).try_acquire_owned();
         place.map_err(|_| {
             status::status(
                 Code::ResourceExhausted,
                 "TOO_MANY_VIEWERS",
-                format!("{VIEWERS_MAX} viewers look at this box already"),
+                format!("{max} viewers look at this box already"),
             )
         })
     }

@@ -22,7 +22,7 @@ use tonic::{Code, Status, Streaming};
 
 use super::{
     input::Input,
-    rfb::{Said, VERSION, Viewer},
+    rfb::{Hidden, Message, Said, Shown, VERSION, Viewer, What, looking},
 };
 use crate::{
     control::{Attachment, Handle, Standing},
@@ -49,6 +49,8 @@ pub(super) struct Relay {
     pub(super) handle: Handle,
     pub(super) standing: watch::Receiver<Standing>,
     pub(super) attachment: Option<Attachment>,
+    /// Sees pictures, and neither the clipboard nor who drives.
+    pub(super) is_guest: bool,
     pub(super) actor: Actor,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) place: OwnedSemaphorePermit,
@@ -66,6 +68,7 @@ impl Relay {
             frames: self.frames.clone(),
             standing: self.standing,
             attachment: self.attachment,
+            is_guest: self.is_guest,
             display: self.display,
             handle: self.handle.clone(),
             actor: self.actor.clone(),
@@ -76,7 +79,7 @@ impl Relay {
         let lease_id = ear.attachment.as_ref().map(|one| one.lease_id.clone());
         let ended = tokio::select! {
             ended = ear.listen() => ended,
-            ended = show(reader, self.frames.clone(), is_ready) => Err(ended),
+            ended = show(reader, self.frames.clone(), is_ready, self.is_guest) => Err(ended),
             () = self.frames.closed() => Ok(()),
             () = self.handle.over.cancelled() => Err(box_gone()),
         };
@@ -111,6 +114,7 @@ struct Ear {
     standing: watch::Receiver<Standing>,
     /// While the viewer's lease is the one that stands.
     attachment: Option<Attachment>,
+    is_guest: bool,
     display: u32,
     handle: Handle,
     actor: Actor,
@@ -151,13 +155,6 @@ impl Ear {
             }
             None => return Ok(()),
         };
-        let malformed = |error: super::rfb::Error| {
-            status::status(
-                Code::InvalidArgument,
-                "RFB_MALFORMED",
-                format!("the viewer does not speak RFB as it is spoken here: {error}"),
-            )
-        };
         let said = self.viewer.push(&bytes).map_err(malformed)?;
         let is_admitted = self.is_admitted();
         let mut was_used = false;
@@ -165,6 +162,12 @@ impl Ear {
             match said {
                 Said::Answer(bytes) => self.answer(bytes.into()).await,
                 Said::Ready => drop(self.ready.take().map(|ready| ready.send(()))),
+                Said::Message(message) if self.is_guest => {
+                    if let Some(bytes) = looking(&message).map_err(malformed)? {
+                        let what = What::View;
+                        self.to_box.take(&Message { what, bytes }, false);
+                    }
+                }
                 Said::Message(message) => {
                     let passes = self.to_box.take(&message, is_admitted);
                     was_used |= passes && message.what.is_input();
@@ -219,6 +222,9 @@ impl Ear {
 
     async fn tell_standing(&mut self) {
         let state = self.standing.borrow_and_update().state.clone();
+        if self.is_guest {
+            return;
+        }
         self.send(screen_response::Frame::Control(state)).await;
     }
 
@@ -234,7 +240,13 @@ impl Ear {
 }
 
 /// Shows the screen once the viewer is ready, until there is nothing more to see. Returns why.
-async fn show(mut screen: OwnedReadHalf, frames: Frames, ready: oneshot::Receiver<()>) -> Status {
+async fn show(
+    mut screen: OwnedReadHalf,
+    frames: Frames,
+    ready: oneshot::Receiver<()>,
+    is_guest: bool,
+) -> Status {
+    let mut for_guest = is_guest.then(Shown::default);
     if ready.await.is_err() {
         return screen_gone();
     }
@@ -249,12 +261,40 @@ async fn show(mut screen: OwnedReadHalf, frames: Frames, ready: oneshot::Receive
                 return screen_gone();
             }
         }
-        let frame = screen_response::Frame::Rfb(buffer.split().freeze());
+        let read = buffer.split().freeze();
+        let bytes = match &mut for_guest {
+            None => read,
+            Some(shown) => match shown.push(&read) {
+                Ok(bytes) => bytes.into(),
+                Err(hidden) => return not_for_guests(hidden),
+            },
+        };
+        if bytes.is_empty() {
+            continue;
+        }
+        let frame = screen_response::Frame::Rfb(bytes);
         let frame = ScreenResponse { frame: Some(frame) };
         if frames.send(Ok(frame)).await.is_err() {
             return screen_gone();
         }
     }
+}
+
+fn malformed(error: impl std::error::Error) -> Status {
+    status::status(
+        Code::InvalidArgument,
+        "RFB_MALFORMED",
+        format!("the viewer does not speak RFB as it is spoken here: {error}"),
+    )
+}
+
+fn not_for_guests(hidden: Hidden) -> Status {
+    tracing::debug!(%hidden, "a screen cannot be shown to a guest");
+    status::status(
+        Code::FailedPrecondition,
+        "NO_SCREEN",
+        "this display's server sends something that guests are not shown",
+    )
 }
 
 fn box_gone() -> Status {

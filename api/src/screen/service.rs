@@ -94,7 +94,12 @@ impl Session for Screens {
         request: Request<Streaming<ScreenRequest>>,
     ) -> Result<Response<Self::ScreenStream>, Status> {
         let caller = Caller::of(request.extensions());
-        let user_id = caller.user()?.to_owned();
+        let user_id = match &caller {
+            Caller::Guest(_) => None,
+            Caller::User { .. } | Caller::Host | Caller::Nobody(_) => {
+                Some(caller.user()?.to_owned())
+            }
+        };
         let channel = request.extensions().get::<BoxChannel>().cloned();
         let gone = crate::control::closing;
         let channel = channel.ok_or_else(gone)?;
@@ -103,11 +108,16 @@ impl Session for Screens {
         let start = first(&mut input).await?;
         let problem = || status::bad_field("display", format!("is 0 to {}", DISPLAYS - 1));
         let standing = handle.standing(start.display).ok_or_else(problem)?;
-        let place = handle.place()?;
+        let place = handle.place(user_id.is_none())?;
         let screen = self.dial(&channel, start.display).await?;
-        let attachment = match start.lease_id {
-            lease_id if lease_id.is_empty() => None,
-            lease_id => Some(handle.attach(start.display, lease_id, user_id).await?),
+        let is_guest = user_id.is_none();
+        let attachment = match (user_id, start.lease_id) {
+            // Whatever lease a guest may name, it is none of theirs.
+            (None, _) => None,
+            (Some(_), lease_id) if lease_id.is_empty() => None,
+            (Some(user_id), lease_id) => {
+                Some(handle.attach(start.display, lease_id, user_id).await?)
+            }
         };
         let (frames, shown) = mpsc::channel(FRAMES_MAX);
         let relay = Relay {
@@ -118,6 +128,7 @@ impl Session for Screens {
             handle,
             standing,
             attachment,
+            is_guest,
             actor: caller.actor(),
             clock: self.clock.clone(),
             place,

@@ -1,6 +1,6 @@
 //! What a browser asks of a real server, and what other pages in it get.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use cocoonbox_api::{
     Config, Server,
@@ -24,7 +24,7 @@ pub(crate) struct House {
     pub(crate) server: Server,
     pub(crate) users: UsersClient<Channel>,
     pub(crate) token: String,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl House {
@@ -52,8 +52,12 @@ impl House {
             users: UsersClient::new(tcp.connect().await.unwrap()),
             token: issued.into_inner().token,
             server,
-            _dir: dir,
+            dir,
         }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
     }
 
     pub(crate) fn at(&self) -> SocketAddr {

@@ -19,4 +19,5 @@ mod passkeys;
 mod releases;
 mod repeated;
 mod screen;
+mod shares;
 mod wired;

@@ -1,6 +1,6 @@
 //! Screens and take-over, with a fake box: what reaches it, in which order, and what is left behind.
 
-mod fake;
+pub(crate) mod fake;
 mod world;
 
 use std::sync::atomic::Ordering;

@@ -19,4 +19,4 @@ pub use keys::{PgKeys, PgKeysError};
 pub use lease::{Lease, Leases, Taken};
 pub use schema::{Roles, migrate};
 pub use store::{Health, PgStore};
-pub use vault::{TokenOwner, Vault};
+pub use vault::{Kept, TokenOwner, Vault};

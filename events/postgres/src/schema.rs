@@ -10,6 +10,7 @@ use crate::error::{Failure, OpenError};
 const STEPS: &[(&str, &str)] = &[
     ("log", include_str!("schema/1_log.sql")),
     ("erase", include_str!("schema/2_erase.sql")),
+    ("shares", include_str!("schema/3_shares.sql")),
 ];
 
 const RIGHTS_WRITER: &str = include_str!("schema/writer.sql");

@@ -1,6 +1,7 @@
-//! The vault: hashes of device tokens, for every replica. Secrets are never in a log, sealed or not.
+//! The vault: hashes of device tokens and of shares' secrets, for every replica. Secrets are never in a log, sealed or
+//! not.
 
-use sqlx::Row;
+use sqlx::{Row, postgres::PgRow};
 
 use crate::{database::Database, error::DatabaseError};
 
@@ -19,6 +20,15 @@ pub struct TokenOwner {
     pub user_id: String,
 }
 
+/// A secret as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    pub owner: TokenOwner,
+    pub hash: Vec<u8>,
+    /// The secret itself, sealed by its caller, where its owner may see it again.
+    pub sealed: Option<Vec<u8>>,
+}
+
 impl Vault {
     pub fn new(database: &Database) -> Self {
         Self {
@@ -32,14 +42,16 @@ impl Vault {
         hash: &[u8; 32],
         token_id: &str,
         user_id: &str,
+        sealed: Option<&[u8]>,
     ) -> Result<(), DatabaseError> {
         sqlx::query(
-            "INSERT INTO cocoonbox.token (hash, token_id, user_id) VALUES ($1, $2, $3)
-             ON CONFLICT (token_id) DO UPDATE SET hash = $1, user_id = $3",
+            "INSERT INTO cocoonbox.token (hash, token_id, user_id, sealed) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (token_id) DO UPDATE SET hash = $1, user_id = $3, sealed = $4",
         )
         .bind(&hash[..])
         .bind(token_id)
         .bind(user_id)
+        .bind(sealed)
         .execute(&self.database.control)
         .await?;
         Ok(())
@@ -60,6 +72,17 @@ impl Vault {
         Ok(owner.transpose()?)
     }
 
+    /// Returns what is kept under a token's id.
+    pub async fn kept(&self, token_id: &str) -> Result<Option<Kept>, DatabaseError> {
+        let row = sqlx::query(
+            "SELECT token_id, user_id, hash, sealed FROM cocoonbox.token WHERE token_id = $1",
+        )
+        .bind(token_id)
+        .fetch_optional(&self.database.control)
+        .await?;
+        Ok(row.as_ref().map(kept).transpose()?)
+    }
+
     /// Forgets a token. The log has been told before.
     pub async fn forget(&self, token_id: &str) -> Result<(), DatabaseError> {
         sqlx::query("DELETE FROM cocoonbox.token WHERE token_id = $1")
@@ -78,28 +101,27 @@ impl Vault {
         Ok(())
     }
 
-    /// Returns the tokens whose id is behind `after` with their hashes, by id in byte order, at most
-    /// `limit`.
-    pub async fn list(
-        &self,
-        after: &str,
-        limit: usize,
-    ) -> Result<Vec<(TokenOwner, Vec<u8>)>, DatabaseError> {
+    /// Returns the tokens whose id is behind `after`, by id in byte order, at most `limit`.
+    pub async fn list(&self, after: &str, limit: usize) -> Result<Vec<Kept>, DatabaseError> {
         let rows = sqlx::query(
-            r#"SELECT token_id, user_id, hash FROM cocoonbox.token
+            r#"SELECT token_id, user_id, hash, sealed FROM cocoonbox.token
                WHERE token_id COLLATE "C" > $1 ORDER BY token_id COLLATE "C" LIMIT $2"#,
         )
         .bind(after)
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .fetch_all(&self.database.control)
         .await?;
-        let tokens = rows.iter().map(|row| {
-            let owner = TokenOwner {
-                token_id: row.try_get(0)?,
-                user_id: row.try_get(1)?,
-            };
-            Ok::<_, sqlx::Error>((owner, row.try_get(2)?))
-        });
-        Ok(tokens.collect::<Result<_, _>>()?)
+        Ok(rows.iter().map(kept).collect::<Result<_, _>>()?)
     }
+}
+
+fn kept(row: &PgRow) -> Result<Kept, sqlx::Error> {
+    Ok(Kept {
+        owner: TokenOwner {
+            token_id: row.try_get(0)?,
+            user_id: row.try_get(1)?,
+        },
+        hash: row.try_get(2)?,
+        sealed: row.try_get(3)?,
+    })
 }

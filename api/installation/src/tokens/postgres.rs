@@ -17,14 +17,25 @@ impl PostgresTokens {
 #[async_trait]
 impl Tokens for PostgresTokens {
     async fn put(&self, token: &KeptToken) -> Result<(), TokensError> {
-        let KeptToken { hash, owner } = token;
+        let KeptToken {
+            hash,
+            owner,
+            sealed,
+        } = token;
         let hash = hash32(hash).ok_or(TokensError::BadHash)?;
-        Ok(self.0.issue(hash, &owner.token_id, &owner.user_id).await?)
+        let issued = self
+            .0
+            .issue(hash, &owner.token_id, &owner.user_id, sealed.as_deref());
+        Ok(issued.await?)
     }
 
     async fn find(&self, hash: &[u8]) -> Result<Option<TokenOwner>, TokensError> {
         let hash = hash32(hash).ok_or(TokensError::BadHash)?;
         Ok(self.0.owner(hash).await?.map(Into::into))
+    }
+
+    async fn kept(&self, token_id: &str) -> Result<Option<KeptToken>, TokensError> {
+        Ok(self.0.kept(token_id).await?.map(Into::into))
     }
 
     async fn forget(&self, token_id: &str) -> Result<(), TokensError> {
@@ -37,11 +48,7 @@ impl Tokens for PostgresTokens {
 
     async fn list(&self, after: &str, limit: usize) -> Result<Vec<KeptToken>, TokensError> {
         let tokens = self.0.list(after, limit).await?.into_iter();
-        let kept = tokens.map(|(owner, hash)| KeptToken {
-            hash,
-            owner: owner.into(),
-        });
-        Ok(kept.collect())
+        Ok(tokens.map(Into::into).collect())
     }
 }
 
@@ -50,6 +57,16 @@ impl From<postgres::TokenOwner> for TokenOwner {
         Self {
             token_id: owner.token_id,
             user_id: owner.user_id,
+        }
+    }
+}
+
+impl From<postgres::Kept> for KeptToken {
+    fn from(kept: postgres::Kept) -> Self {
+        Self {
+            hash: kept.hash,
+            owner: kept.owner.into(),
+            sealed: kept.sealed,
         }
     }
 }

@@ -26,10 +26,18 @@ impl SqliteTokens {
                  PRAGMA busy_timeout = 5000;
                  PRAGMA secure_delete = ON;
                  CREATE TABLE IF NOT EXISTS token (
-                   hash BLOB PRIMARY KEY, token_id TEXT NOT NULL UNIQUE, user_id TEXT NOT NULL
+                   hash BLOB PRIMARY KEY, token_id TEXT NOT NULL UNIQUE, user_id TEXT NOT NULL,
+                   sealed BLOB
                  ) WITHOUT ROWID, STRICT;",
             )
             .map_err(TokensError::Open)?;
+        // A vault that is older than shares.
+        let sealed = connection.prepare("SELECT sealed FROM token").map(drop);
+        if sealed.is_err() {
+            connection
+                .execute_batch("ALTER TABLE token ADD COLUMN sealed BLOB")
+                .map_err(TokensError::Open)?;
+        }
         Ok(Self {
             connection: Mutex::new(connection),
         })
@@ -61,8 +69,14 @@ impl Tokens for SqliteTokens {
     async fn put(&self, token: &KeptToken) -> Result<(), TokensError> {
         self.lock()
             .execute(
-                "INSERT OR REPLACE INTO token (hash, token_id, user_id) VALUES (?1, ?2, ?3)",
-                params![token.hash, token.owner.token_id, token.owner.user_id],
+                "INSERT OR REPLACE INTO token (hash, token_id, user_id, sealed)
+                 VALUES (?1, ?2, ?3, ?4)",
+                params![
+                    token.hash,
+                    token.owner.token_id,
+                    token.owner.user_id,
+                    token.sealed
+                ],
             )
             .map(|_| ())
             .map_err(TokensError::Sqlite)
@@ -74,6 +88,17 @@ impl Tokens for SqliteTokens {
                 "SELECT token_id, user_id, hash FROM token WHERE hash = ?1",
                 [hash],
                 owner,
+            )
+            .optional()
+            .map_err(TokensError::Sqlite)
+    }
+
+    async fn kept(&self, token_id: &str) -> Result<Option<KeptToken>, TokensError> {
+        self.lock()
+            .query_row(
+                "SELECT token_id, user_id, hash, sealed FROM token WHERE token_id = ?1",
+                [token_id],
+                kept,
             )
             .optional()
             .map_err(TokensError::Sqlite)
@@ -91,20 +116,23 @@ impl Tokens for SqliteTokens {
         let connection = self.lock();
         let mut statement = connection
             .prepare_cached(
-                "SELECT token_id, user_id, hash FROM token WHERE token_id > ?1
+                "SELECT token_id, user_id, hash, sealed FROM token WHERE token_id > ?1
                  ORDER BY token_id LIMIT ?2",
             )
             .map_err(TokensError::Sqlite)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = statement.query_map(params![after, limit], |row| {
-            Ok(KeptToken {
-                hash: row.get(2)?,
-                owner: owner(row)?,
-            })
-        });
+        let rows = statement.query_map(params![after, limit], kept);
         rows.and_then(Iterator::collect)
             .map_err(TokensError::Sqlite)
     }
+}
+
+fn kept(row: &Row<'_>) -> rusqlite::Result<KeptToken> {
+    Ok(KeptToken {
+        hash: row.get(2)?,
+        owner: owner(row)?,
+        sealed: row.get(3)?,
+    })
 }
 
 fn owner(row: &Row<'_>) -> rusqlite::Result<TokenOwner> {
@@ -112,4 +140,25 @@ fn owner(row: &Row<'_>) -> rusqlite::Result<TokenOwner> {
         token_id: row.get(0)?,
         user_id: row.get(1)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_vault_from_before_shares_is_taken_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("vault.db");
+        let old = "CREATE TABLE token (
+                     hash BLOB PRIMARY KEY, token_id TEXT NOT NULL UNIQUE, user_id TEXT NOT NULL
+                   ) WITHOUT ROWID, STRICT;
+                   INSERT INTO token VALUES (x'01', 't1', 'ada');";
+        Connection::open(&path).unwrap().execute_batch(old).unwrap();
+        for _ in 0..2 {
+            let tokens = SqliteTokens::open(&path).unwrap();
+            let kept = tokens.kept("t1").await.unwrap().unwrap();
+            assert_eq!((kept.owner.user_id.as_str(), kept.sealed), ("ada", None));
+        }
+    }
 }

@@ -12,6 +12,11 @@ async fn keeps_and_forgets(one: &Installation) {
     let found = tokens.find(&token("t1", "ada").hash).await.unwrap();
     assert_eq!(found, Some(token("t1", "ada").owner));
     assert_eq!(tokens.find(&[9; 32]).await.unwrap(), None);
+    for id in ["t1", "T2"] {
+        let kept = tokens.kept(id).await.unwrap();
+        assert_eq!(kept, Some(token(id, "ada")));
+    }
+    assert_eq!(tokens.kept("t9").await.unwrap(), None);
     // Another token under the same id: the one before opens nothing any more.
     let mut again = token("t3", "bob");
     again.hash[31] = 1;

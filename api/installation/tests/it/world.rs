@@ -115,5 +115,6 @@ pub(crate) fn token(id: &str, user: &str) -> KeptToken {
             token_id: id.into(),
             user_id: user.into(),
         },
+        sealed: id.starts_with('t').then(|| id.as_bytes().to_vec()),
     }
 }

@@ -7,11 +7,15 @@ use cocoonbox_api::{
     accounts::Accounts,
     console::{self, Console, Passkeys},
     passkeys::Places,
+    shares::{self, Secrets, Shares},
     vault::Vault,
 };
 use cocoonbox_commands::user::CHALLENGE_LIFE_US;
-use cocoonbox_events::{Clock as _, Ids as _, LogId, ManualClock, MemoryStore, SystemIds};
+use cocoonbox_events::{
+    Clock as _, Ids as _, KeyStore, LogId, ManualClock, MemoryStore, SystemIds,
+};
 use cocoonbox_installation::tokens::SqliteTokens;
+use cocoonbox_projections::Views;
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -65,14 +69,25 @@ async fn a_challenge_that_is_answered_late_is_refused() {
     let clock = Arc::new(ManualClock::at(1_790_000_000_000_000));
     let store = Arc::new(MemoryStore::new(clock.clone(), Arc::new(SystemIds)));
     let tokens = SqliteTokens::open(&dir.path().join("vault.db")).unwrap();
-    let vault = Vault::new(Arc::new(tokens), Zeroizing::new([1; 32]));
-    let accounts = Arc::new(Accounts::new(store, vault, Arc::new(SystemIds)));
+    let tokens = Arc::new(tokens);
+    let vault = Vault::new(tokens.clone(), Zeroizing::new([1; 32]));
+    let accounts = Arc::new(Accounts::new(store.clone(), vault, Arc::new(SystemIds)));
     accounts.start(LogId(SystemIds.draw())).await.unwrap();
     let issued = accounts.bootstrap("ann", "test").await.unwrap();
+    let keys = Arc::new(KeyStore::open(dir.path()).unwrap());
+    let shares = Shares::new(shares::Parts {
+        accounts: accounts.clone(),
+        store,
+        views: Views::open(&dir.path().join("views.db")).unwrap(),
+        secrets: Secrets::new(tokens, Zeroizing::new([3; 32]), keys),
+        ids: Arc::new(SystemIds),
+        clock: clock.clone(),
+    });
     let places = Places::new(&[ORIGIN.to_owned()], 8750).unwrap();
     let mut page = Page {
         console: console::routes(Console {
             accounts: accounts.clone(),
+            shares: Arc::new(shares),
             clock: clock.clone(),
             passkeys: Arc::new(Passkeys::new(places, Zeroizing::new([2; 32]))),
             grpc: Router::new(),

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -25,29 +25,33 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::wired::{AGENT, DISPLAY, Wired};
 
 /// What a display says of itself.
-pub(super) const DESCRIBED: &[u8] = b"1280x800, 4 bytes a pixel";
+/// 1280 by 800, four bytes a pixel.
+pub(crate) const DESCRIBED: &[u8] =
+    b"\x05\x00\x03\x20\x20\x18\x00\x01\x00\xff\x00\xff\x00\xff\x10\x08\x00\x00\x00\x00\x00\x00\x00\x04fake";
 
 /// A box with one display.
-pub(super) struct FakeBox {
+pub(crate) struct FakeBox {
     agent: SocketAddr,
     display: SocketAddr,
     /// Everything that displays were sent behind the greeting, of all connections.
-    pub(super) heard: watch::Sender<Vec<u8>>,
+    pub(crate) heard: watch::Sender<Vec<u8>>,
     /// What the agent was told, each with how much the display had heard by then.
-    pub(super) told: watch::Sender<Vec<(FenceState, usize)>>,
+    pub(crate) told: watch::Sender<Vec<(FenceState, usize)>>,
     /// Whether the agent acknowledges.
-    pub(super) is_still: Arc<AtomicBool>,
+    pub(crate) is_still: Arc<AtomicBool>,
+    /// What the next display says once it is asked for something.
+    pub(crate) says: Mutex<Vec<u8>>,
     /// Bytes that displays have got rid of, once they are told to paint.
-    pub(super) painted: Arc<AtomicU64>,
+    pub(crate) painted: Arc<AtomicU64>,
 }
 
 impl FakeBox {
     /// The way to it.
-    pub(super) fn machines(&self) -> Arc<dyn Machines> {
+    pub(crate) fn machines(&self) -> Arc<dyn Machines> {
         Arc::new(Wired(vec![(AGENT, self.agent), (DISPLAY, self.display)]))
     }
 
-    pub(super) async fn start() -> Arc<Self> {
+    pub(crate) async fn start() -> Arc<Self> {
         let agent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let display = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let fake = Arc::new(Self {
@@ -56,6 +60,7 @@ impl FakeBox {
             heard: watch::Sender::default(),
             told: watch::Sender::default(),
             is_still: Arc::new(AtomicBool::new(true)),
+            says: Mutex::default(),
             painted: Arc::default(),
         });
         let service = FenceServer::new(FakeAgent(fake.clone()));
@@ -87,6 +92,8 @@ impl FakeBox {
             }
             let bytes = &bytes[..count];
             self.heard.send_modify(|heard| heard.extend(bytes));
+            let says = std::mem::take(&mut *self.says.lock().unwrap());
+            stream.write_all(&says).await.unwrap();
             if bytes.starts_with(PAINT) {
                 break;
             }
@@ -99,7 +106,7 @@ impl FakeBox {
 }
 
 /// A fence of the viewer's that makes a fake display paint for good.
-pub(super) const PAINT: &[u8] = &[248, 0, 0, 0, 0, 0, 0, 0, 5, b'p', b'a', b'i', b'n', b't'];
+pub(crate) const PAINT: &[u8] = &[248, 0, 0, 0, 0, 0, 0, 0, 5, b'p', b'a', b'i', b'n', b't'];
 
 struct FakeAgent(Arc<FakeBox>);
 

@@ -135,7 +135,8 @@ async fn a_writer_of_an_older_build_may_erase_digests() {
     migrate(&url_as(&url, OWNER), &roles).await.unwrap();
     let back = "DROP TRIGGER command_is_final ON cocoonbox.command;
                 REVOKE UPDATE (digest) ON cocoonbox.command FROM \"log \"\"writer\"\"\";
-                DELETE FROM cocoonbox.migration WHERE version = 2";
+                ALTER TABLE cocoonbox.token DROP COLUMN sealed;
+                DELETE FROM cocoonbox.migration WHERE version >= 2";
     cluster.run_sql(&url, back).unwrap();
     let erase = "UPDATE cocoonbox.command SET digest = NULL";
     let refused = as_role(&url, WRITER, erase).unwrap_err();
