@@ -12,6 +12,7 @@ pub mod proof;
 pub mod replay;
 pub mod routine;
 pub mod screen;
+pub mod shares;
 pub mod talk;
 pub mod users;
 
@@ -204,6 +205,9 @@ pub enum Command {
     Screen(screen::Screen),
     #[command(subcommand)]
     Control(screen::Control),
+    /// Let others look at a box's screen, by links
+    #[command(subcommand)]
+    Share(shares::Share),
     Events(talk::Events),
     Erase(erase::Erase),
     /// Show what happened in your account, oldest first

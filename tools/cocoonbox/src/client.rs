@@ -9,7 +9,7 @@ use cocoonbox_proto::{
     control::v1::{
         boxes_client::BoxesClient, budgets_client::BudgetsClient, capsule_client::CapsuleClient,
         checkpoints_client::CheckpointsClient, erasure_client::ErasureClient,
-        routines_client::RoutinesClient, users_client::UsersClient,
+        routines_client::RoutinesClient, shares_client::SharesClient, users_client::UsersClient,
     },
 };
 use tonic::{
@@ -200,6 +200,11 @@ impl Client {
 
     pub fn routines(&self) -> RoutinesClient<Wire> {
         RoutinesClient::with_interceptor(self.channel.clone(), self.caller.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    pub fn shares(&self) -> SharesClient<Wire> {
+        SharesClient::with_interceptor(self.channel.clone(), self.caller.clone())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
     }
 

@@ -217,6 +217,10 @@ fn by_reason(reason: &str) -> Option<&'static str> {
         "TOKEN_INVALID" | "TOKEN_REQUIRED" | "TOKEN_REVOKED" => {
             "`cocoonbox login` stores a token; on the api's host `cocoonbox up` makes one"
         }
+        "NO_SUCH_SHARE" | "SHARE_ENDED" => {
+            "`cocoonbox share list --ended` shows your shares, `cocoonbox share create` makes one"
+        }
+        "TOO_MANY_SHARES" => "`cocoonbox share revoke` makes room",
         "NO_SUCH_TOKEN" => "`cocoonbox token list` shows your tokens",
         "NAME_TAKEN" => "`cocoonbox user list` shows the names that are taken",
         "HOST_ONLY" => "this works only on the api's own host, as the user that runs the api",

@@ -35,6 +35,7 @@ pub mod routines;
 pub mod run;
 pub mod screen;
 pub mod send;
+pub mod shares;
 pub mod status;
 pub mod target;
 pub mod text;

@@ -14,7 +14,7 @@ use crate::{
     failure::Failure,
     files, log, money,
     output::Out,
-    passkeys, replay, routines, screen, send, status, topics, transcript, up, users,
+    passkeys, replay, routines, screen, send, shares, status, topics, transcript, up, users,
 };
 
 /// Runs the program with the process's own arguments, environment and outputs.
@@ -79,6 +79,7 @@ async fn command(ctx: &mut Context, command: Command) -> Result<Exit, Failure> {
         Command::Attach(args) => exec::attach(ctx, args).await,
         Command::Screen(args) => screen::screen(ctx, args).await,
         Command::Control(command) => control::control(ctx, command).await,
+        Command::Share(command) => shares::share(ctx, command).await,
         Command::Events(args) => events::events(ctx, args).await,
         Command::Erase(args) => erase::erase(ctx, args).await,
         Command::Audit => users::audit(ctx).await,

@@ -6,7 +6,8 @@ use cocoonbox_proto::{
     },
     control::v1::{
         CreateUserRequest, IssuedToken, boxes_client::BoxesClient, capsule_client::CapsuleClient,
-        erasure_client::ErasureClient, routines_client::RoutinesClient, users_client::UsersClient,
+        erasure_client::ErasureClient, routines_client::RoutinesClient,
+        shares_client::SharesClient, users_client::UsersClient,
     },
 };
 use tonic::{
@@ -88,6 +89,10 @@ impl User {
 
     pub fn erasure(&self) -> ErasureClient<Authorised> {
         ErasureClient::new(self.authorised(None))
+    }
+
+    pub fn shares(&self) -> SharesClient<Authorised> {
+        SharesClient::new(self.authorised(None))
     }
 
     pub fn users(&self) -> UsersClient<Authorised> {

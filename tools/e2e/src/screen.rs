@@ -11,12 +11,12 @@ use std::{
 use bytes::Bytes;
 use cocoonbox_proto::agent::v1::{
     ControlState, ReleaseControlRequest, ScreenRequest, ScreenResponse, ScreenStart,
-    TakeControlRequest, screen_request::Frame, screen_response,
+    TakeControlRequest, screen_request::Frame, screen_response, session_client::SessionClient,
 };
 use rustix::thread::LinkNameSpaceType;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use tonic::{Request, Response, Status, Streaming, transport::Channel};
 
 use crate::{TheBox, until::soon};
 
@@ -112,15 +112,31 @@ impl Viewer {
         lease_id: &str,
         is_enough: impl Fn(&[u8]) -> bool,
     ) -> Result<Self, Status> {
-        let (requests, sent) = mpsc::channel(16);
-        let start = Frame::Start(ScreenStart {
-            display: 0,
-            lease_id: lease_id.into(),
-        });
-        let first = ScreenRequest { frame: Some(start) };
-        requests.send(first).await.expect("room for the first");
+        let (requests, sent) = begin(lease_id).await;
         let mut session = the_box.user.session(&the_box.id);
         let frames = session.screen(ReceiverStream::new(sent)).await?;
+        Self::greet(requests, frames, is_enough).await
+    }
+
+    /// Looks as somebody who has the secret of a share, and nothing else.
+    pub async fn of_guest(
+        channel: Channel,
+        secret: &str,
+        is_enough: impl Fn(&[u8]) -> bool,
+    ) -> Result<Self, Status> {
+        let (requests, sent) = begin("").await;
+        let mut asked = Request::new(ReceiverStream::new(sent));
+        let secret = secret.parse().expect("a secret is ASCII");
+        asked.metadata_mut().insert("x-cocoonbox-share", secret);
+        let frames = SessionClient::new(channel).screen(asked).await?;
+        Self::greet(requests, frames, is_enough).await
+    }
+
+    async fn greet(
+        requests: mpsc::Sender<ScreenRequest>,
+        frames: Response<Streaming<ScreenResponse>>,
+        is_enough: impl Fn(&[u8]) -> bool,
+    ) -> Result<Self, Status> {
         let mut viewer = Self {
             frames: frames.into_inner(),
             requests,
@@ -172,6 +188,17 @@ impl Viewer {
             }
         }
     }
+}
+
+async fn begin(lease_id: &str) -> (mpsc::Sender<ScreenRequest>, mpsc::Receiver<ScreenRequest>) {
+    let (requests, sent) = mpsc::channel(16);
+    let start = Frame::Start(ScreenStart {
+        display: 0,
+        lease_id: lease_id.into(),
+    });
+    let first = ScreenRequest { frame: Some(start) };
+    requests.send(first).await.expect("room for the first");
+    (requests, sent)
 }
 
 fn read(mut stream: TcpStream) -> io::Result<Picture> {

@@ -2,6 +2,7 @@
 
 mod routines;
 mod services;
+mod shares;
 mod users;
 
 use std::{
@@ -20,7 +21,7 @@ use cocoonbox_proto::{
     control::v1::{
         Box as OneBox, EnsureRequest, EraseRequest, OperationEvent, Routine, State,
         boxes_server::BoxesServer, erasure_server::ErasureServer, routines_server::RoutinesServer,
-        users_server::UsersServer,
+        shares_server::SharesServer, users_server::UsersServer,
     },
     log::v1::{Event, ExecExited, exec_exited::Reason, exec_output_streamed::Source},
 };
@@ -143,6 +144,7 @@ impl Fake {
             .add_service(UsersServer::new(self.clone()))
             .add_service(ErasureServer::new(self.clone()))
             .add_service(RoutinesServer::new(self.clone()))
+            .add_service(SharesServer::new(self.clone()))
             .add_service(SessionServer::new(self.clone()))
             .add_service(AgentsServer::new(self.clone()));
         let incoming = tokio_stream::wrappers::TcpListenerStream::new(listener);

@@ -55,6 +55,7 @@ async fn the_overview() {
       attach       Follow a command that runs or ran
       screen       Show a box's screen to a VNC viewer
       control      Take a display over from the agents, and hand it back
+      share        Let others look at a box's screen, by links
       events       Follow the events of a box or of your account
       erase        Erase content from a log of yours
       audit        Show what happened in your account, oldest first
@@ -83,8 +84,8 @@ async fn every_command_has_help_with_an_example() {
     for name in names {
         let help = shown(&["help", name]).await;
         let groups = [
-            "token", "passkey", "user", "agent", "box", "control", "budget", "files", "replay",
-            "version",
+            "token", "passkey", "user", "agent", "box", "control", "share", "budget", "files",
+            "replay", "version",
         ];
         assert!(
             help.contains("Examples:") || groups.contains(&name),

@@ -18,5 +18,6 @@ mod replay;
 mod routines;
 mod screen;
 mod send;
+mod shares;
 mod up;
 mod users;

@@ -199,6 +199,32 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             };
             (bytes(request.encode_to_vec()), BeRefused)
         }
+        ("/cocoonbox.control.v1.Shares", "Create" | "List" | "Regenerate" | "Revoke") => {
+            let request = match name {
+                "Create" => control::CreateShareRequest {
+                    box_id,
+                    label: "eve".into(),
+                    ..Default::default()
+                }
+                .encode_to_vec(),
+                "List" => control::ListSharesRequest {
+                    box_id,
+                    ..Default::default()
+                }
+                .encode_to_vec(),
+                "Regenerate" => control::RegenerateShareRequest {
+                    box_id,
+                    ..Default::default()
+                }
+                .encode_to_vec(),
+                _ => control::RevokeShareRequest {
+                    box_id,
+                    ..Default::default()
+                }
+                .encode_to_vec(),
+            };
+            (bytes(request), BeRefused)
+        }
         ("/cocoonbox.control.v1.History", "Search") => {
             let request = control::SearchRequest {
                 query: "secret".into(),
@@ -330,6 +356,8 @@ fn attack(method: &str, ada: &Victim) -> (Bytes, Must) {
             (bytes(request.encode_to_vec()), BeRefused)
         }
         ("/cocoonbox.control.v1.Users", "List")
+        // For whoever has a share's secret, which no user's token is.
+        | ("/cocoonbox.control.v1.Shares", "Look")
         | ("/cocoonbox.agent.v1.Session", "Hello")
         | ("/cocoonbox.agent.v1.Control", "Renew" | "Release" | "Show")
         | ("/cocoonbox.control.v1.Checkpoints", "Standing")

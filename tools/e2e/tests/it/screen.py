@@ -11,7 +11,8 @@ def show(viewer):
     viewer.recv(1)
     viewer.sendall(bytes(4))
     viewer.recv(1)
-    viewer.sendall(b"described")
+    # 1280 by 800 of four bytes, and a name: a guest is shown nothing else.
+    viewer.sendall(b"\x05\x00\x03\x20" + b"\x20\x18\x00\x01" + bytes(12) + bytes([0, 0, 0, 9]) + b"described")
     with open("/workspace/heard", "ab", 0) as heard:
         while data := viewer.recv(4096):
             heard.write(data)

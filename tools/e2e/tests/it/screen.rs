@@ -6,6 +6,7 @@ use cocoonbox_e2e::{
 };
 use cocoonbox_proto::{
     agent::v1::ShowControlRequest,
+    control::v1::{CreateShareRequest, RevokeShareRequest},
     log::v1::{ControlReleased, ControlTaken, control_released::Reason},
 };
 use tonic::Status;
@@ -86,6 +87,58 @@ fn a_display_is_looked_at_taken_over_and_handed_back() {
         );
         let asleep = the_box.take_control("l3", 0).await.unwrap_err();
         assert_eq!(reason(&asleep), "BOX_NOT_RUNNING");
+    });
+}
+
+#[test]
+fn a_guest_looks_by_a_link_until_it_is_ended_and_wakes_nothing() {
+    run(async {
+        let installation = SHARED.get().await;
+        let the_box = with_display(&installation, "shared").await;
+        let share = || async {
+            let asked = CreateShareRequest {
+                box_id: the_box.id.clone(),
+                label: "for the team".into(),
+                ..CreateShareRequest::default()
+            };
+            let made = the_box.user.shares().create(asked).await;
+            made.expect("a share is made").into_inner()
+        };
+        let look = |secret: String| {
+            let channel = installation.channel();
+            async move {
+                Viewer::of_guest(channel, &secret, |shown| shown.ends_with(b"described")).await
+            }
+        };
+        let (one, other) = (share().await, share().await);
+        let guest = look(one.secret.clone()).await.expect("it is shown");
+        guest.say(&[A_DOWN, UPDATE].concat()).await;
+        heard(&the_box, UPDATE).await;
+        let revoke = RevokeShareRequest {
+            share_id: one.id,
+            box_id: the_box.id.clone(),
+        };
+        the_box.user.shares().revoke(revoke).await.expect("ended");
+        // It is cut off, not told.
+        guest.end().await;
+        let refused = look(one.secret).await.err().expect("it opens nothing");
+        assert_eq!(reason(&refused), "SHARE_ENDED");
+        let guest = look(other.secret.clone()).await.expect("it is shown");
+        the_box.hibernate().await;
+        guest.end().await;
+        let asleep = look(other.secret).await.err().expect("it sleeps");
+        assert_eq!(reason(&asleep), "BOX_NOT_RUNNING");
+        let log = Events::of_account(&the_box.user, "", &["share/"]);
+        let events = log.all().await.expect("the log can be read");
+        let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+        let expected = [
+            "share.created",
+            "share.created",
+            "share.opened",
+            "share.revoked",
+            "share.opened",
+        ];
+        assert_eq!(kinds, expected);
     });
 }
 
