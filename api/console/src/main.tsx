@@ -10,10 +10,12 @@ import { boxes, link, watch } from "./boxes/store";
 import { lazy } from "./parts/lazy";
 import { mayAsk } from "./parts/notify";
 import { address, go, route } from "./route";
+import { isForGuests } from "./shares/link";
 import { current, linkInAddress, type Session, signOut } from "./wire/session";
 import { w } from "./words";
 
 const AuditView = lazy(() => import("./audit/AuditView"));
+const GuestPage = lazy(() => import("./shares/GuestPage"));
 const SearchView = lazy(() => import("./search/SearchView"));
 
 let given = linkInAddress();
@@ -116,4 +118,4 @@ function House({ session, leave }: { session: Session; leave: () => void }) {
 }
 
 const place = document.getElementById("console");
-if (place) render(<Console />, place);
+if (place) render(isForGuests(location.pathname) ? <GuestPage /> : <Console />, place);

@@ -2,9 +2,9 @@
 
 import type { AuditEntry } from "../protocol/cocoonbox/control/v1/users_pb";
 
-export const SORTS = ["all", "boxes", "files", "sign-ins", "control", "money", "erasure"] as const;
+export const SORTS = ["all", "boxes", "files", "sign-ins", "control", "shares", "money", "erasure"] as const;
 export type Sort = (typeof SORTS)[number];
-export const WHO = ["anyone", "people", "box", "system", "host"] as const;
+export const WHO = ["anyone", "people", "box", "guest", "system", "host"] as const;
 export type Who = (typeof WHO)[number];
 
 export interface Filter {
@@ -20,12 +20,13 @@ const KINDS: [prefix: string, sort: Sort][] = [
   ["snapshot.", "files"],
   ["user.", "sign-ins"],
   ["control.", "control"],
+  ["share.", "shares"],
   ["usage.", "money"],
   ["budget.", "money"],
   ["erasure.", "erasure"],
   ["log.", "erasure"],
 ];
-const ACTORS: Record<Exclude<Who, "anyone">, string> = { people: "user", box: "box", system: "system", host: "host" };
+const ACTORS: Record<Exclude<Who, "anyone">, string> = { people: "user", box: "box", guest: "guest", system: "system", host: "host" };
 
 export function sortOf(kind: string): Sort {
   return KINDS.find(([prefix]) => kind.startsWith(prefix))?.[1] ?? "all";

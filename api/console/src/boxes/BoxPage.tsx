@@ -15,6 +15,7 @@ const TerminalView = lazy(() => import("../terminal/TerminalView"));
 const ReplayView = lazy(() => import("../replay/ReplayView"));
 const RoutinesView = lazy(() => import("../routines/RoutinesView"));
 const FilesView = lazy(() => import("../files/FilesView"));
+const SharePanel = lazy(() => import("../shares/SharePanel"));
 
 export function BoxPage({ boxId, tab }: { boxId: string; tab: Tab }) {
   const box = boxes.value?.find((one) => one.id === boxId);
@@ -45,6 +46,7 @@ export function BoxPage({ boxId, tab }: { boxId: string; tab: Tab }) {
 
 function BoxHeader({ box }: { box: Box }) {
   const [removing, setRemoving] = useState(false);
+  const [sharing, setSharing] = useState(false);
   const turn = useAction((act: (box: Box) => Promise<void>) => act(box));
   const desktop = box.desktop?.state;
   return (
@@ -65,11 +67,13 @@ function BoxHeader({ box }: { box: Box }) {
       {box.state === State.RUNNING && (
         <button type="button" disabled={turn.busy} onClick={() => turn.run(sleep)}>{w.boxes.sleep}</button>
       )}
+      <button type="button" class="quiet" aria-expanded={sharing} onClick={() => setSharing(!sharing)}>{w.shares.share}</button>
       <button type="button" class="quiet danger" onClick={() => setRemoving(!removing)}>{w.boxes.remove}</button>
       {box.operationId && <OperationLine id={box.operationId} />}
       {box.notice && <p class="banner">{box.notice}</p>}
       {box.failure && <p class="error" role="alert">{box.failure}</p>}
       {turn.error && <p class="error" role="alert">{turn.error}</p>}
+      {sharing && <SharePanel box={box} close={() => setSharing(false)} />}
       {removing && <Removing box={box} done={() => setRemoving(false)} />}
     </header>
   );

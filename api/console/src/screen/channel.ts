@@ -10,6 +10,8 @@ const FRAME_BYTES_MAX = 64 * 1024;
 
 interface Opening {
   boxId: string;
+  /** Whose page it is, if not the console's. */
+  below?: string;
   display: number;
   leaseId: string;
   control: (state: ControlState) => void;
@@ -28,7 +30,7 @@ export class ScreenChannel {
   readonly #stop = new AbortController();
 
   constructor(opening: Opening) {
-    this.#call = new Call(Session.method.screen, opening.boxId, this.#stop.signal);
+    this.#call = new Call(Session.method.screen, opening.boxId, this.#stop.signal, Infinity, opening.below);
     this.#call.send({ frame: { case: "start", value: { display: opening.display, leaseId: opening.leaseId } } });
     void this.#run(opening);
   }

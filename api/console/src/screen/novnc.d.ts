@@ -15,6 +15,8 @@ declare module "@novnc/novnc" {
     clipViewport: boolean;
     resizeSession: boolean;
     focusOnClick: boolean;
+    /** Shows where the pointer is while the screen shows none of its own. */
+    showDotCursor: boolean;
     background: string;
     qualityLevel: number;
     compressionLevel: number;

@@ -5,6 +5,7 @@ import { decode } from "../conversation/payload";
 import { ControlReleasedSchema, ControlTakenSchema } from "../protocol/cocoonbox/log/v1/account_pb";
 import { BoxFailedSchema } from "../protocol/cocoonbox/log/v1/box_pb";
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
+import { ShareCreatedSchema, ShareOpenedSchema } from "../protocol/cocoonbox/log/v1/share_pb";
 import * as snapshot from "../protocol/cocoonbox/log/v1/snapshot_pb";
 
 export type Lane = "agent" | "person" | "box";
@@ -14,7 +15,7 @@ export interface Mark {
   id: string;
   atMs: number;
   lane: Lane;
-  what: "prompt" | "asks" | "answered" | "question" | "turn failed" | "turn ended" | "takes over" | "hands back" | "restored" | "slept" | "woke" | "failed" | "not saved" | "begun";
+  what: "prompt" | "asks" | "answered" | "question" | "turn failed" | "turn ended" | "takes over" | "hands back" | "restored" | "slept" | "woke" | "failed" | "not saved" | "begun" | "shared" | "guest came" | "new link" | "share ended";
   /** Foreign words. */
   text: string;
   /** Of the agent's: where it is said. */
@@ -69,6 +70,15 @@ export class Marks {
         return add("person", "hands back", read(event, ControlReleasedSchema)?.note);
       case "control.expired":
         return add("person", "hands back");
+      case "share.created":
+        return add("person", "shared", read(event, ShareCreatedSchema)?.label);
+      case "share.opened":
+        return add("person", "guest came", read(event, ShareOpenedSchema)?.label);
+      case "share.regenerated":
+        return add("person", "new link");
+      case "share.revoked":
+      case "share.expired":
+        return add("person", "share ended");
       case "snapshot.restored":
         return add("person", "restored", read(event, snapshot.SnapshotRestoredSchema)?.target);
       case "snapshot.failed": {

@@ -2,6 +2,7 @@ import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufb
 import { expect, test } from "vitest";
 import * as agent from "../protocol/cocoonbox/log/v1/agent_pb";
 import { type Event, EventSchema } from "../protocol/cocoonbox/log/v1/envelope_pb";
+import * as share_pb from "../protocol/cocoonbox/log/v1/share_pb";
 import { bands, clusters, saveAt, share, ticks } from "./layout";
 import { type Mark, Marks } from "./marks";
 
@@ -29,6 +30,27 @@ test("both logs become marks, and a night's sleep a band", () => {
   expect(marks.marks[2]).toMatchObject({ lane: "agent", text: "<b>hi</b>", agentId: "main" });
   expect(marks.sleeps).toEqual([{ fromMs: 40, toMs: 60 }, { fromMs: 80 }]);
   expect(bands(marks.sleeps, { fromMs: 50, toMs: 90 })).toEqual([{ from: 0, to: 0.25 }, { from: 0.75, to: 1 }]);
+});
+
+test("shares are marks, by their labels and not by their secrets", () => {
+  const marks = new Marks();
+  const events = [
+    told("share.created", "share/b", 10, share_pb.ShareCreatedSchema, { shareId: "s1", secretId: "b.s1.1", label: "demo" }),
+    told("share.opened", "share/b", 20, share_pb.ShareOpenedSchema, { shareId: "s1", userId: "u2", label: "bob" }),
+    told("share.opened", "share/b", 30, share_pb.ShareOpenedSchema, { shareId: "s1" }),
+    told("share.regenerated", "share/b", 40),
+    told("share.revoked", "share/b", 50),
+    told("share.expired", "share/b", 60),
+  ];
+  for (const event of events) marks.take(event);
+  expect(marks.marks.map(({ lane, what, text }) => [lane, what, text])).toEqual([
+    ["person", "shared", "demo"],
+    ["person", "guest came", "bob"],
+    ["person", "guest came", ""],
+    ["person", "new link", ""],
+    ["person", "share ended", ""],
+    ["person", "share ended", ""],
+  ]);
 });
 
 test("marks of two logs are in the order of time, whichever comes first", () => {

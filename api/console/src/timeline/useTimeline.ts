@@ -90,7 +90,7 @@ export function useTimeline(boxId: string): Timeline {
     void follow({
       ...common,
       method: Users.method.events,
-      from: (fromOffset) => ({ fromOffset, streams: [`box/${boxId}`, `snapshot/${boxId}`, `control/${boxId}/`] }),
+      from: (fromOffset) => ({ fromOffset, streams: [`box/${boxId}`, `snapshot/${boxId}`, `control/${boxId}/`, `share/${boxId}`] }),
     });
     void follow({
       ...common,

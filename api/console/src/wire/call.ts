@@ -40,14 +40,17 @@ export class Call<I extends DescMessage, O extends DescMessage> implements Async
   /** It was ended here since more had arrived than was taken: what is missing is asked for again. */
   wasCut = false;
 
-  /** A browser cannot ask for less. A call whose messages may pile up is given a bound, and ends when that is passed. */
-  constructor(method: Method<I, O>, boxId: string, signal: AbortSignal, waitingBytesMax = Infinity) {
+  /**
+   * A browser cannot ask for less. A call whose messages may pile up is given a bound, and ends when that is passed.
+   * `below`: whose page it is, the console's or that of a share's guest.
+   */
+  constructor(method: Method<I, O>, boxId: string, signal: AbortSignal, waitingBytesMax = Infinity, below = "/console") {
     this.#method = method;
     this.#waitingBytesMax = waitingBytesMax;
     const scheme = location.protocol === "https:" ? "wss" : "ws";
     const box = boxId ? `?box_id=${encodeURIComponent(boxId)}` : "";
-    const path = `console/call/${method.parent.typeName}/${method.name}${box}`;
-    this.#socket = new WebSocket(`${scheme}://${location.host}/${path}`);
+    const path = `${below}/call/${method.parent.typeName}/${method.name}${box}`;
+    this.#socket = new WebSocket(`${scheme}://${location.host}${path}`);
     this.#socket.binaryType = "arraybuffer";
     this.#socket.onopen = () => {
       for (const message of this.#early) this.#socket.send(message);

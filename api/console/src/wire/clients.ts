@@ -10,6 +10,7 @@ import { Capsule } from "../protocol/cocoonbox/control/v1/capsule_pb";
 import { Checkpoints } from "../protocol/cocoonbox/control/v1/checkpoints_pb";
 import { History } from "../protocol/cocoonbox/control/v1/history_pb";
 import { Routines } from "../protocol/cocoonbox/control/v1/routines_pb";
+import { Shares } from "../protocol/cocoonbox/control/v1/shares_pb";
 import { Users } from "../protocol/cocoonbox/control/v1/users_pb";
 
 const transport = createGrpcWebTransport({ baseUrl: location.origin });
@@ -22,6 +23,7 @@ export const checkpoints = createClient(Checkpoints, transport);
 export const control = createClient(Control, transport);
 export const history = createClient(History, transport);
 export const routines = createClient(Routines, transport);
+export const shares = createClient(Shares, transport);
 export const users = createClient(Users, transport);
 
 /** Names the box that a call is for. */
