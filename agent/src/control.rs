@@ -4,6 +4,7 @@
 //! to be free counts as held.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -37,6 +38,8 @@ struct Inner {
     /// Actions under way, so that who takes over can wait for their end.
     acting: watch::Sender<Vec<u32>>,
     left: watch::Sender<Left>,
+    /// Agents that [`DISPLAY`] matters to.
+    drivers: Mutex<Drivers>,
     /// The newest fence before which [`DISPLAY`] was looked at. `None`: nobody looks.
     looked: watch::Sender<Option<u64>>,
 }
@@ -47,6 +50,14 @@ struct Left {
     /// It is being found out.
     is_awaited: bool,
     last: Option<Arc<DesktopHandedBack>>,
+}
+
+/// Who drove a display, or wanted to. Not known any more once the agents' process ends.
+#[derive(Debug, Default)]
+struct Drivers {
+    /// Refused while a person has it.
+    waiting: BTreeSet<String>,
+    last: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -102,6 +113,35 @@ impl Displays {
             displays: self.clone(),
             handed_back: handed_back.cloned(),
         })
+    }
+
+    /// Notes that an agent acts on [`DISPLAY`].
+    pub(crate) fn driven_by(&self, agent_id: &str) {
+        let mut drivers = self.drivers();
+        if drivers.last.as_deref() != Some(agent_id) {
+            drivers.last = Some(agent_id.to_owned());
+        }
+    }
+
+    /// Notes that an agent was not let onto [`DISPLAY`].
+    pub(crate) fn wanted_by(&self, agent_id: &str) {
+        self.drivers().waiting.insert(agent_id.to_owned());
+    }
+
+    /// Takes who wanted [`DISPLAY`] while a person had it; where nobody did, who drove it last.
+    pub(crate) fn take_waiting(&self) -> BTreeSet<String> {
+        let mut drivers = self.drivers();
+        let waiting = std::mem::take(&mut drivers.waiting);
+        if waiting.is_empty() {
+            drivers.last.iter().cloned().collect()
+        } else {
+            waiting
+        }
+    }
+
+    fn drivers(&self) -> MutexGuard<'_, Drivers> {
+        let drivers = self.0.drivers.lock();
+        drivers.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Resolves with the fence of a lease once a person is known to have a display.

@@ -4,10 +4,13 @@
 //! A person who takes it waits for the first look, two seconds at most: agents' hands are off the display behind it.
 //! One that cannot be looked at is taken and handed back all the same.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-use cocoonbox_commands::desktop::{Command, Rejection, STREAM, State};
-use cocoonbox_events::{LoadError, StreamName};
+use cocoonbox_commands::{
+    agent,
+    desktop::{Command, Rejection, STREAM, State},
+};
+use cocoonbox_events::{CommandId, LoadError, StreamName};
 use cocoonbox_proto::{
     agent::v1::HandBack,
     log::v1::{DesktopHandedBack, Image},
@@ -24,8 +27,11 @@ use crate::{
     control::{DISPLAY, Displays},
     journal::{Error, Journal},
     socket,
+    turn::Agents,
 };
 
+/// Before what a person writes as they hand the display back.
+const SCREEN_IS_YOURS: &str = "A person had the screen and gave it back to you, with this note: ";
 /// For the display to be looked at. Its process may have to be started, and a film never settles.
 const SEEN_MAX: Duration = Duration::from_secs(5);
 
@@ -37,6 +43,7 @@ pub(crate) struct Handover {
     pub(crate) displays: Displays,
     pub(crate) journal: Journal,
     pub(crate) blobs: Blobs,
+    pub(crate) agents: Agents,
     pub(crate) stop: CancellationToken,
 }
 
@@ -92,12 +99,17 @@ impl Handover {
             let back = self.displays.free(DISPLAY).await;
             self.displays.looked(fence);
             // A lease that ended before the agents had stopped gave nobody the display.
-            if let (Some(watched), Some(back)) = (watched, back.filter(|back| back.fence >= fence))
+            let back = back.filter(|back| back.fence >= fence);
+            if let (Some(watched), Some(back)) = (watched, back.clone())
                 && let Err(error) = self.handed_back(watched, back).await
             {
                 tracing::info!(?error, "what a person left behind is not known");
             }
             drop(awaited);
+            let waiting = self.displays.take_waiting();
+            if let Some(back) = back.filter(|back| !back.note.is_empty()) {
+                self.pass_on(&back, &waiting).await;
+            }
         }
     }
 
@@ -156,6 +168,29 @@ impl Handover {
             self.displays.tell_left(back);
         }
         Ok(())
+    }
+
+    /// Gives a note of the person's to the agents that it is for: one that had stopped goes on with it. Agents that
+    /// work for others have no conversation with people; theirs is told.
+    async fn pass_on(&self, back: &HandBack, waiting: &BTreeSet<String>) {
+        let first = |id: &String| id.split('.').next().unwrap_or_default().to_owned();
+        let agents: BTreeSet<String> = waiting.iter().map(first).collect();
+        for agent_id in agents {
+            let seed = format!("{} {} {agent_id}", back.display, back.fence);
+            let id = CommandId::derive(seed.as_bytes(), "handed back");
+            let text = format!("{SCREEN_IS_YOURS}{}", back.note);
+            let prompt = agent::Command::Prompt {
+                prompt_id: id.to_string(),
+                text: text.clone(),
+                steer: true,
+                images: Vec::new(),
+            };
+            let own = self.journal.own_actor();
+            let once = Some((id, text.into_bytes()));
+            if let Err(error) = self.agents.tell(&agent_id, prompt, own, once).await {
+                tracing::info!(%error, agent_id, "a note is not passed on");
+            }
+        }
     }
 
     async fn keep(&self, png: &[u8]) -> Option<Image> {

@@ -189,6 +189,7 @@ pub async fn serve(
         displays: displays.clone(),
         journal: journal.clone(),
         blobs: blobs.clone(),
+        agents: agents.clone(),
         stop: stop_turns.clone(),
     };
     let box_log = BoxLogServer::new(BoxLogService {

@@ -94,3 +94,17 @@ async fn the_agent_reads_how_the_display_was_left() {
     assert_eq!(displays.enter(0).unwrap().handed_back, Some(left));
     assert_eq!(displays.enter(1).unwrap().handed_back, None);
 }
+
+#[test]
+fn a_note_is_for_those_who_were_refused_or_for_the_last_who_was_there() {
+    let displays = Displays::default();
+    assert!(displays.take_waiting().is_empty());
+    displays.driven_by("a");
+    displays.driven_by("b.1");
+    let waiting = || Vec::from_iter(displays.take_waiting());
+    assert_eq!(waiting(), ["b.1"]);
+    displays.wanted_by("a");
+    displays.wanted_by("c");
+    assert_eq!(waiting(), ["a", "c"]);
+    assert_eq!(waiting(), ["b.1"]);
+}

@@ -11,7 +11,7 @@ use cocoonbox_proto::{agent::v1::HandBack, log::v1::DesktopHandedBack};
 use super::{Finished, Picture, handed_back};
 use crate::{
     blobs::Blobs,
-    control::{Displays, Refused},
+    control::{DISPLAY, Displays, Refused},
 };
 
 /// A display that agents act on, unless a person does.
@@ -44,9 +44,15 @@ impl Driven {
             Ok(permit) => permit,
             Err(refused) => {
                 self.was_here(agent_id);
+                if self.display == DISPLAY && matches!(refused, Refused::Held { .. }) {
+                    self.displays.wanted_by(agent_id);
+                }
                 return Finished::error(said(&refused));
             }
         };
+        if self.display == DISPLAY {
+            self.displays.driven_by(agent_id);
+        }
         let mut done = tokio::select! {
             done = action => done,
             () = permit.revoked() => Finished::error(

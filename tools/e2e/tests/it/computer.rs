@@ -6,7 +6,7 @@ use cocoonbox_e2e::{
 };
 use cocoonbox_proto::{
     control::v1::{Desktop, EnsureRequest, Flavor, GetBoxRequest, desktop},
-    log::v1::{AgentToolCalled, DesktopHandedBack, DesktopWindow},
+    log::v1::{AgentPromptReceived, AgentToolCalled, DesktopHandedBack, DesktopWindow},
 };
 
 static SHARED: Shared = Shared::new(|| Setup::scripted(CONVERSATION));
@@ -164,7 +164,17 @@ fn a_helper_at_the_screen_writes_into_a_terminal_exactly() {
             held.contains("writer has control of this display"),
             "{held}"
         );
-        the_box.hand_back("l1", "").await;
+        // A note wakes the conversation whose helper was refused.
+        the_box.hand_back("l1", "it is all yours").await;
+        let mut events = the_box.events("", &["agent/main"]);
+        loop {
+            let event = events.next_of("agent.prompt_received").await;
+            let prompt: AgentPromptReceived = payload(&event, "agent.prompt_received");
+            if prompt.text.ends_with("with this note: it is all yours") {
+                break;
+            }
+        }
+        events.next_of("agent.turn_ended").await;
 
         // One that is killed leaves nothing, and the next call starts another.
         the_box
