@@ -226,6 +226,8 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::screen::rfb::What;
 
@@ -357,6 +359,29 @@ mod tests {
         assert_eq!(asks(&asked), Ok(Some(list(&[16, 1, 0, -223]))));
         for kind in [4, 5, 6, 150, 248, 250, 251, 255] {
             assert_eq!(asks(&[kind; 12]), Ok(None), "{kind}");
+        }
+    }
+
+    proptest! {
+        /// Boxes send what they like. However it is cut, a guest gets the same of it, no more than was sent, or none.
+        #[test]
+        fn whatever_a_box_sends_is_shown_or_ends(
+            sent in proptest::collection::vec(any::<u8>(), 0..600),
+            piece in 1..64_usize,
+        ) {
+            let shown_in = |piece: usize| {
+                let mut shown = Shown::default();
+                let mut all = shown.push(&described(32))?;
+                for piece in sent.chunks(piece) {
+                    all.extend(shown.push(piece)?);
+                }
+                Ok::<_, Hidden>(all)
+            };
+            let whole = shown_in(usize::MAX);
+            prop_assert_eq!(&shown_in(piece), &whole);
+            if let Ok(all) = whole {
+                prop_assert!(all.len() <= described(32).len() + sent.len());
+            }
         }
     }
 }
