@@ -353,6 +353,7 @@ impl Server {
             store: store.clone(),
             views: views.clone(),
             ids: ids.clone(),
+            clock: clock.clone(),
             eraser: eraser.clone(),
             stop: stop.clone(),
         };

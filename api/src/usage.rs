@@ -1,5 +1,6 @@
 //! The ledger: every model call, written into its user's account log.
 
+mod awake;
 mod callers;
 mod report;
 
@@ -18,6 +19,7 @@ use crate::{
     metrics::{GATEWAY_CALLS, GATEWAY_TOKENS},
 };
 
+pub use awake::awake;
 pub use callers::Callers;
 pub use report::{BadReport, Report};
 

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, pin::Pin, sync::Arc};
 
 use cocoonbox_commands::{directory, user};
-use cocoonbox_events::{CommandId, Ids, Store};
+use cocoonbox_events::{Clock, CommandId, Ids, Store};
 use cocoonbox_projections::Views;
 use cocoonbox_proto::{
     control::v1::{
@@ -26,7 +26,7 @@ use crate::{
     erase::{self, Deletion, Eraser},
     status,
     stream::{self, Selection},
-    usage::{Callers, Report},
+    usage::{self, Callers, Report},
 };
 
 const LABEL_BYTES_MAX: usize = 100;
@@ -40,6 +40,7 @@ pub struct Users {
     pub store: Arc<dyn Store>,
     pub views: Views,
     pub ids: Arc<dyn Ids>,
+    pub clock: Arc<dyn Clock>,
     pub eraser: Eraser,
     pub stop: CancellationToken,
 }
@@ -270,7 +271,16 @@ impl users_server::Users for Users {
             let account = self.accounts.account(&asked.user_id).await;
             vec![account.map_err(from_account)?.user_id]
         };
+        let mut awake = Vec::new();
         for user_id in users {
+            let of_user = self.views.awake(&user_id).await;
+            let of_user = of_user.map_err(|error| status::internal(&error))?;
+            awake.extend(usage::awake(
+                &user_id,
+                of_user,
+                self.clock.now_us(),
+                &report,
+            ));
             let rows = self.views.usage(&user_id).await;
             let routines = self.views.routines(&user_id).await;
             let routines = Callers::new(routines.map_err(|error| status::internal(&error))?);
@@ -284,6 +294,7 @@ impl users_server::Users for Users {
         }
         Ok(Response::new(UsageResponse {
             rows: report.rows(),
+            awake,
         }))
     }
 }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
+pub mod awake;
 pub mod boxes;
 pub mod codec;
 pub mod compare;
@@ -25,6 +26,7 @@ pub mod usage;
 pub mod views;
 
 pub use audit::AuditRow;
+pub use awake::{AwakeRow, SinceRow};
 pub use boxes::BoxRow;
 pub use compare::{Compared, Report, rebuild_and_compare};
 pub use desktops::DesktopRow;

@@ -4,6 +4,7 @@ use cocoonbox_events::{DecodeError, Kind, LogInfo, LogKind, Payload, Recorded};
 
 use crate::{
     audit::Audit,
+    awake::Awake,
     boxes::Boxes,
     desktops::Desktops,
     operations::Operations,
@@ -121,5 +122,6 @@ pub fn all() -> Vec<Box<dyn Projection>> {
         Box::new(Routines),
         Box::new(Audit),
         Box::new(Usage),
+        Box::new(Awake),
     ]
 }

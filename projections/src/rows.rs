@@ -40,12 +40,16 @@ pub enum View {
     Routines,
     /// `<user>/<box>/<snapshot>` to [`crate::SnapshotRow`].
     Snapshots,
+    /// `<user>/<day>/<box>` to [`crate::AwakeRow`].
+    Awake,
+    /// `<user>/<box>` to [`crate::SinceRow`].
+    AwakeSince,
     /// `<user>/<day>/<box>/<agent>/<role>/<vendor>/<model>` to [`crate::UsageTotals`].
     Usage,
 }
 
 impl View {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Boxes,
         Self::BoxOwners,
         Self::Operations,
@@ -58,6 +62,8 @@ impl View {
         Self::Desktops,
         Self::Routines,
         Self::Snapshots,
+        Self::Awake,
+        Self::AwakeSince,
         Self::Usage,
     ];
 
@@ -80,6 +86,8 @@ impl View {
             Self::Desktops => "desktops",
             Self::Routines => "routines",
             Self::Snapshots => "snapshots",
+            Self::Awake => "awake",
+            Self::AwakeSince => "awake_since",
             Self::Usage => "usage",
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cocoonbox_events::{LogId, LogInfo, Store};
 use cocoonbox_projections::{
-    AgentRow, AuditRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow, Projection,
-    RoutineRow, SnapshotRow, UsageTotals, all, codec,
+    AgentRow, AuditRow, AwakeRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow,
+    Projection, RoutineRow, SinceRow, SnapshotRow, UsageTotals, all, codec,
     rows::{MemoryRows, View},
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -208,6 +208,8 @@ pub fn row_json(view: View, value: &[u8]) -> Value {
         View::Desktops => typed::<DesktopRow>(value),
         View::Routines => typed::<RoutineRow>(value),
         View::Snapshots => typed::<SnapshotRow>(value),
+        View::Awake => typed::<AwakeRow>(value),
+        View::AwakeSince => typed::<SinceRow>(value),
         View::Usage => typed::<UsageTotals>(value),
         View::TranscriptMarks => Value::String(hex::encode(value)),
     }

@@ -50,11 +50,16 @@ impl Report {
         })
     }
 
+    /// Whether a day is in the span.
+    pub fn spans(&self, day: &str) -> bool {
+        let is_early = day < self.from.as_str();
+        let is_late = !self.to.is_empty() && day > self.to.as_str();
+        !is_early && !is_late
+    }
+
     /// Takes a row in, if it is in the span.
     pub fn add(&mut self, row: UsageRow) {
-        let is_early = row.day < self.from;
-        let is_late = !self.to.is_empty() && row.day > self.to;
-        if is_early || is_late {
+        if !self.spans(&row.day) {
             return;
         }
         let keep = |dimension, word: String| {

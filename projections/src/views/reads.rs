@@ -5,8 +5,8 @@ use cocoonbox_proto::agent::v1::transcript_item::Kind;
 use serde::de::DeserializeOwned;
 
 use crate::{
-    AgentRow, AuditRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow, RoutineRow,
-    SnapshotRow, UsageTotals, row_key,
+    AgentRow, AuditRow, AwakeRow, BoxRow, DesktopRow, ItemRow, OperationEventRow, OperationRow,
+    RoutineRow, SinceRow, SnapshotRow, UsageTotals, row_key,
     rows::{self, View},
     views::{Views, ViewsError},
 };
@@ -204,6 +204,18 @@ impl Views {
     /// Returns the routines of a user in order of their ids, deleted ones among them.
     pub async fn routines(&self, user: &str) -> Result<Vec<RoutineRow>, ViewsError> {
         self.all_of(View::Routines, row_key::prefix(&[user])).await
+    }
+
+    /// Returns for how long a user's boxes were awake, in order of day and box, and those that are, with since when.
+    pub async fn awake(&self, user: &str) -> Result<(Vec<AwakeRow>, Vec<SinceRow>), ViewsError> {
+        let prefix = row_key::prefix(&[user]);
+        self.read(move |rows| {
+            let days = rows::scan_all(rows, View::Awake, &prefix)?;
+            let since = rows::scan_all(rows, View::AwakeSince, &prefix)?;
+            let days = days.into_iter().map(|(_, row)| row).collect();
+            Ok((days, since.into_iter().map(|(_, row)| row).collect()))
+        })
+        .await
     }
 
     /// Returns what a user's boxes used, in order of day, box, agent, role, vendor and model.

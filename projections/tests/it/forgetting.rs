@@ -105,7 +105,7 @@ async fn a_user_whose_key_is_gone_is_in_no_row_and_not_in_the_file() {
     keys.destroy(gone).unwrap();
     let store: Arc<dyn Store> = world.store.clone();
     let forgotten = forget(&store, &world.views, gone).await.unwrap();
-    assert_eq!((forgotten.logs, forgotten.folded), (2, 8));
+    assert_eq!((forgotten.logs, forgotten.folded), (2, 9));
     assert_eq!(found_in(&world.path()), Vec::<String>::new());
 
     // The steps are still counted, the content is told as erased, and others have lost nothing.

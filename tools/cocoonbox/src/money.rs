@@ -2,7 +2,7 @@
 
 use cocoonbox_proto::{
     control::v1::{
-        Budget, BudgetId, ClearBudgetRequest, ListUsersRequest, SetBudgetRequest,
+        AwakeRow, Budget, BudgetId, ClearBudgetRequest, ListUsersRequest, SetBudgetRequest,
         ShowBudgetsRequest, UsageDimension, UsageRequest, UsageRow,
     },
     json,
@@ -43,8 +43,15 @@ pub async fn usage(ctx: &mut Context, args: cli::Usage) -> Result<Exit, Failure>
     ]);
     let rows: Vec<Vec<String>> = answer.rows.iter().map(|row| cells(row, &args.by)).collect();
     let value = json::render_message("cocoonbox.control.v1.UsageResponse", &answer);
-    ctx.out
-        .answer(&value.unwrap_or_default(), text::table(&head, &rows))?;
+    let mut table = text::table(&head, &rows);
+    if !answer.awake.is_empty() {
+        let rows: Vec<Vec<String>> = answer.awake.iter().map(awake).collect();
+        table = format!(
+            "{table}\n\n{}",
+            text::table(&["DAY", "BOX", "AWAKE"], &rows)
+        );
+    }
+    ctx.out.answer(&value.unwrap_or_default(), table)?;
     let unpriced: u64 = answer.rows.iter().map(|row| row.unpriced_calls).sum();
     if unpriced > 0 {
         ctx.out.note(format!(
@@ -208,6 +215,12 @@ fn cells(row: &UsageRow, by: &[cli::By]) -> Vec<String> {
     cells.extend(counts.iter().map(u64::to_string));
     cells.push(dollars(row.cost_micros));
     cells
+}
+
+fn awake(row: &AwakeRow) -> Vec<String> {
+    let minutes = row.awake_ms / 60_000;
+    let time = format!("{} h {:02} min", minutes / 60, minutes % 60);
+    vec![row.day.clone(), row.box_id.clone(), time]
 }
 
 fn table(budgets: &[Budget]) -> String {

@@ -63,6 +63,17 @@ await check("another client's answer reaches the page", async () => {
   await cocoonbox("agent", "approve", agents[0].approvals[0].approval_id ?? agents[0].approvals[0].approvalId);
   await until(() => !document.querySelector("form.approval"));
 });
+await check("what is allowed always is not asked about again", async () => {
+  await say("Then remove it as you like");
+  await click("Allow always");
+  const told = () => [...document.querySelectorAll(".reply")].filter((one) => one.innerText.includes("What came of it")).length;
+  await until(() => !document.querySelector("form.approval") && !document.querySelector(".working"));
+  const before = await page.evaluate(told);
+  await say("And remove it once more");
+  await until((before) => [...document.querySelectorAll(".reply")].filter((one) => one.innerText.includes("What came of it")).length > before, before);
+  if (!/"DESTRUCTIVE"[^}]*"ALLOW"/.test((await cocoonbox("agent", "list", "--json")).replace(/\s/g, ""))) throw new Error("no rule says so");
+  await cocoonbox("agent", "configure", "--rule", "destructive=ask");
+});
 await check("hostile words stay words", async () => {
   await say("Something hostile");
   await until(() => [...document.querySelectorAll(".reply")].at(-1)?.innerText.includes("link"));
@@ -195,6 +206,7 @@ await check("a box that sleeps is talked to and wakes", async () => {
 await check("usage and devices are shown", async () => {
   await click("Usage");
   await says("scripted-1");
+  await says("Time awake");
   await accessible("usage");
   await picture("usage");
   await click("Devices");

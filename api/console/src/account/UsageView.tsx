@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Budget } from "../protocol/cocoonbox/control/v1/budgets_pb";
-import { UsageDimension as By, type UsageRow } from "../protocol/cocoonbox/control/v1/users_pb";
+import { type AwakeRow, UsageDimension as By, type UsageRow } from "../protocol/cocoonbox/control/v1/users_pb";
 import { Used } from "../keeping/Used";
 import { useStorage } from "../keeping/useStorage";
 import { budgets, users } from "../wire/clients";
@@ -11,11 +11,18 @@ const MICROS = 1_000_000;
 
 export function UsageView() {
   const [rows, setRows] = useState<UsageRow[] | undefined>();
+  const [awake, setAwake] = useState<[string, number][]>([]);
   const [limits, setLimits] = useState<Budget[]>([]);
   const [error, setError] = useState("");
   const stored = useStorage("");
   useEffect(() => {
-    users.usage({ groupBy: [By.DAY, By.MODEL] }).then((answer) => setRows(answer.rows), (failure: unknown) => setError(words(failure)));
+    users.usage({ groupBy: [By.DAY, By.MODEL] }).then(
+      (answer) => {
+        setRows(answer.rows);
+        setAwake(byDay(answer.awake));
+      },
+      (failure: unknown) => setError(words(failure)),
+    );
     budgets.show({}).then((answer) => setLimits(answer.budgets), () => {});
   }, []);
   if (error) return <p class="error" role="alert">{error}</p>;
@@ -46,6 +53,22 @@ export function UsageView() {
         </table>
       )}
       {unpriced > 0n && <p class="faint">{w.account.unpriced(unpriced)}</p>}
+      {awake.length > 0 && (
+        <>
+          <h2>{w.account.awake}</h2>
+          <table>
+            <tbody>
+              {[...awake].reverse().map(([day, ms]) => (
+                <tr key={day}>
+                  <td>{day}</td>
+                  <td class="number">{w.account.hours(ms)}</td>
+                  <td aria-hidden="true"><meter max={Math.max(...awake.map(([, most]) => most), 1)} value={ms} /></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </>
+      )}
       <h2>{w.account.storage}</h2>
       {stored.storage && <Used storage={stored.storage} />}
       {stored.error && <p class="error">{stored.error}</p>}
@@ -54,6 +77,13 @@ export function UsageView() {
       {limits.length > 0 && <Limits limits={limits} />}
     </section>
   );
+}
+
+/** All boxes together: days with their milliseconds. */
+function byDay(rows: AwakeRow[]): [string, number][] {
+  const days = new Map<string, number>();
+  for (const row of rows) days.set(row.day, (days.get(row.day) ?? 0) + Number(row.awakeMs));
+  return [...days].sort();
 }
 
 function Limits({ limits }: { limits: Budget[] }) {

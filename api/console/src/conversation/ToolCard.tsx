@@ -8,6 +8,7 @@ import { outcomes, risks, w } from "../words";
 import { ItemView } from "./ItemView";
 import { Picture } from "./Picture";
 import type { Tool } from "./items";
+import { allowed } from "./rules";
 import { pretty, summary } from "./summary";
 
 interface Props {
@@ -78,6 +79,12 @@ function ApprovalCard({ tool, boxId, agentId }: Props) {
   const respond = useAction((allow: boolean, forConversation: boolean) =>
     agents.respond({ agentId, approvalId: approval.id, allow, forConversation, comment }, inBox(boxId)),
   );
+  const always = useAction(async () => {
+    await allowAlways(boxId, agentId, tool.risk);
+    await agents.respond({ agentId, approvalId: approval.id, allow: true, forConversation: true, comment }, inBox(boxId));
+  });
+  const busy = respond.busy || always.busy;
+  const error = respond.error || always.error;
   if (approval.answer !== "none") {
     const said = approval.comment ? `${w.approval[approval.answer]}: ${approval.comment}` : w.approval[approval.answer];
     return <p class="answered">{said} <a class="faint" href={filesOf(boxId, approval.key)}>{w.timeline.toFiles}</a></p>;
@@ -93,18 +100,30 @@ function ApprovalCard({ tool, boxId, agentId }: Props) {
         <input value={comment} onInput={(event) => setComment(event.currentTarget.value)} maxLength={2000} />
       </label>
       <div class="row">
-        <button type="button" class="primary" disabled={respond.busy} onClick={() => respond.run(true, false)}>
+        <button type="button" class="primary" disabled={busy} onClick={() => respond.run(true, false)}>
           {w.approval.once}
         </button>
-        <button type="button" disabled={respond.busy} onClick={() => respond.run(true, true)}>
+        <button type="button" disabled={busy} onClick={() => respond.run(true, true)}>
           {w.approval.conversation}
         </button>
-        <button type="button" class="danger" disabled={respond.busy} onClick={() => respond.run(false, false)}>
+        <button type="button" disabled={busy} title={w.approval.alwaysWhat(risks[tool.risk])} onClick={() => always.run()}>
+          {w.approval.always}
+        </button>
+        <button type="button" class="danger" disabled={busy} onClick={() => respond.run(false, false)}>
           {w.approval.deny}
         </button>
       </div>
       {approval.expiresAtMs > 0 && <p class="faint">{w.approval.until(clock(approval.expiresAtMs))}</p>}
-      {respond.error && <p class="error" role="alert">{respond.error}</p>}
+      {error && <p class="error" role="alert">{error}</p>}
     </form>
   );
+}
+
+/** Has the agent whose conversation it is ask no more about calls of this risk. Those that help it go by its rules. */
+async function allowAlways(boxId: string, agentId: string, risk: Risk): Promise<void> {
+  const first = agentId.split(".")[0] ?? agentId;
+  const listed = await agents.list({}, inBox(boxId));
+  const known = listed.agents.find((agent) => agent.id === first)?.rules;
+  const rules = { ttlS: known?.ttlS ?? 0, rules: allowed(known?.rules ?? [], risk) };
+  await agents.configure({ agentId: first, rules }, inBox(boxId));
 }

@@ -4,8 +4,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 /// Show what your boxes used of the models
 ///
-/// Tokens and cost by the installation's prices; calls of models without a price count no cost. Days
-/// are UTC.
+/// Tokens and cost by the installation's prices; calls of models without a price count no cost. Below
+/// them, for how long each box was awake on each day. Days are UTC.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -155,6 +155,8 @@ fn a_box_that_sleeps_is_woken_for_its_routine_and_sleeps_again() {
             .await
             .expect("a report")
             .into_inner();
+        let awake = usage.awake.iter().find(|row| row.box_id == the_box.id);
+        assert!(awake.expect("it was awake").awake_ms > 0);
         let of_routine = usage.rows.iter().find(|row| row.routine_id == routine.id);
         assert_eq!(of_routine.expect("its row").calls, 1);
     });
