@@ -10,6 +10,7 @@ import { type Box, Desktop_State as DesktopState, State } from "../protocol/coco
 import { control, inBox } from "../wire/clients";
 import { w } from "../words";
 import { ScreenChannel } from "./channel";
+import { BEST, compression, watchLink } from "./quality";
 
 const PAUSE_MS = 500;
 const PAUSE_MAX_MS = 8_000;
@@ -52,6 +53,11 @@ function LastPicture({ box }: { box: Box }) {
   );
 }
 
+function fit(rfb: RFB, quality: number): void {
+  rfb.qualityLevel = quality;
+  rfb.compressionLevel = compression(quality);
+}
+
 function Screen({ box }: { box: Box }) {
   const place = useRef<HTMLDivElement>(null);
   const [state, setState] = useState<ControlState | undefined>();
@@ -66,6 +72,7 @@ function Screen({ box }: { box: Box }) {
     let pause = PAUSE_MS;
     let timer: ReturnType<typeof setTimeout>;
     let rfb: RFB | undefined;
+    let quality = BEST;
     const connect = () => {
       const target = place.current;
       if (gone || !target) return;
@@ -93,6 +100,7 @@ function Screen({ box }: { box: Box }) {
       rfb.viewOnly = lease === "";
       rfb.scaleViewport = true;
       rfb.background = "transparent";
+      fit(rfb, quality);
       rfb.addEventListener("connect", () => {
         pause = PAUSE_MS;
         setLink("live");
@@ -106,6 +114,10 @@ function Screen({ box }: { box: Box }) {
       });
     };
     connect();
+    const stopWatching = watchLink((now) => {
+      quality = now;
+      if (rfb) fit(rfb, now);
+    });
     const paste = async () => {
       if (!rfb || !lease) return;
       const text = await navigator.clipboard?.readText().catch(() => "");
@@ -115,6 +127,7 @@ function Screen({ box }: { box: Box }) {
     return () => {
       gone = true;
       clearTimeout(timer);
+      stopWatching();
       removeEventListener("focus", paste);
       rfb?.disconnect();
     };
