@@ -198,7 +198,7 @@ async fn condition_and_rebuild(socket: Channel, public: Channel, token: &str) {
         .await
         .unwrap()
         .into_inner();
-    assert_eq!(condition.views.len(), 7);
+    assert_eq!(condition.views.len(), 9);
     assert!(
         condition
             .views

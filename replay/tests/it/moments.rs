@@ -126,6 +126,7 @@ async fn rows_as_of_a_position_and_what_became_of_them() {
         .collect();
     insta::assert_snapshot!(told.join("\n"), @r#"
         agents 03030303030303030303030303030303/main added: approvals_waiting null->0, id null->"main", model null->"m1", more.model.model null->"m1", more.model.output_tokens_max null->100, more.model.wire null->"OPENAI_CHAT", more.models.main.model null->"m1", more.models.main.output_tokens_max null->100, more.models.main.wire null->"OPENAI_CHAT", more.rules.rules null->[{"risk":"READ","verdict":"ALLOW"},{"risk":"WRITE_WORKSPACE","verdict":"ALLOW"},{"risk":"WRITE_OUTSIDE","verdict":"ALLOW"},{"risk":"NETWORK_WRITE","verdict":"ALLOW"},{"risk":"DESTRUCTIVE","verdict":"ALLOW"},{"risk":"MONEY","verdict":"ALLOW"}], name null->"main", output_tokens_max null->100, state null->"Idle", wire null->2
+        awake_since u1/b1 added: box_id null->"b1", since_us null->1767323050001250
         boxes u1/b1 changed: agent_version ""->"0.1", image ""->"core-1", operation_id "o1"->"", state 1->2, wake_id ""->"w1"
         operation_events u1/o1/0000000000000004 added: detail null->"starting", operation_id null->"o1", phase null->1, pos null->4
         operation_events u1/o1/0000000000000005 added: detail null->"", operation_id null->"o1", phase null->4, pos null->5

@@ -123,6 +123,7 @@ async fn diff_of_two_moments() {
         wake: null -> "w1"
     view audit u1/1767323049001000/02020202020202020202020202020202/0000000000000004: added actor="system:lifecycle" at_ms=1767323049001 kind="box.starting" offset_key="02020202020202020202020202020202.0000000000000004.e6417162" stream="box/b1" summar…
     view audit u1/1767323050001250/02020202020202020202020202020202/0000000000000005: added actor="system:lifecycle" at_ms=1767323050001 kind="box.running" offset_key="02020202020202020202020202020202.0000000000000005.139acb5d" stream="box/b1" summary…
+    view awake_since u1/b1: added box_id="b1" since_us=1767323050001250
     view boxes u1/b1: changed
         agent_version: "" -> "0.1"
         image: "" -> "core-1"
