@@ -152,7 +152,7 @@ export const w = {
     cron: "Minute, hour, day, month, weekday",
     make: "Make it",
     run: "Run now",
-    runOne: (name: string) => `Run ${name} now`,
+    runOne: (name: string) => `Run now: ${name}`,
     wakes: "Wakes the box",
     pause: "Pause",
     pauseOne: (name: string) => `Pause ${name}`,

@@ -11,7 +11,7 @@ export async function long() {
     await cocoonbox("send", "--no-follow", "Now work a lot");
     await page.evaluate(() => (location.hash = "#/usage"));
     const box = await page.$eval(".boxes a", (link) => link.getAttribute("href"));
-    const done = async () => (await cocoonbox("agent", "list", "--json")).match(/"state": *"(\w+)"/)[1] === "idle";
+    const done = async () => JSON.parse(await cocoonbox("agent", "list", "--json")).agents.find(({ name }) => name === "main").state === "idle";
     for (let tries = 0; !(await done()); tries += 1) {
       if (tries > 800) throw new Error("the agent is still at work");
       await new Promise((resolve) => setTimeout(resolve, 500));

@@ -81,7 +81,7 @@ function ApprovalCard({ tool, boxId, agentId }: Props) {
   );
   const always = useAction(async () => {
     await allowAlways(boxId, agentId, tool.risk);
-    await agents.respond({ agentId, approvalId: approval.id, allow: true, forConversation: true, comment }, inBox(boxId));
+    await agents.respond({ agentId, approvalId: approval.id, allow: true, forConversation: false, comment }, inBox(boxId));
   });
   const busy = respond.busy || always.busy;
   const error = respond.error || always.error;
