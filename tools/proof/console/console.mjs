@@ -13,6 +13,7 @@ import { passkeys } from "./passkeys.mjs";
 import { replay } from "./replay.mjs";
 import { robust } from "./robust.mjs";
 import { found, search } from "./search.mjs";
+import { shares } from "./shares.mjs";
 import { long, screen } from "./speed.mjs";
 
 await check("without a session the page asks to sign in, and loads nothing foreign", async () => {
@@ -144,6 +145,7 @@ await check("the screen is shown, is not driven by who looks, and is taken over"
   await says("The agents drive it");
 });
 await screen();
+await shares();
 await check("history shows what happened, with keys", async () => {
   await tab("History");
   await says("agent.approval_decided");
