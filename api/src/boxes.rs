@@ -7,12 +7,7 @@ mod reader;
 mod refused;
 mod watch;
 
-use std::{
-    collections::HashMap,
-    pin::Pin,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use cocoonbox_commands::boxes::{self, Command};
 use cocoonbox_events::{Clock, CommandId, Fold, Ids, LogId, Meta, OffsetKey, Store, StreamName};
@@ -43,6 +38,7 @@ use crate::{
     gateway::GatewayConfig,
     images::{self, Images},
     lease::Owners,
+    one_at_a_time::OneAtATime,
     replica, status, stream,
     users::{Asked, asked},
 };
@@ -70,7 +66,7 @@ pub struct Boxes {
     pub boxes_per_user: usize,
     pub stop: CancellationToken,
     /// One user's Ensure calls go one after the other in this process, so that two of them cannot both make a box.
-    pub ensuring: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    pub ensuring: OneAtATime,
 }
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -89,7 +85,7 @@ impl boxes_server::Boxes for Boxes {
         };
         let asked = asked(&request.command_id, &*self.ids)?;
         let command = asked.command;
-        let lock = self.ensure_lock(&user);
+        let lock = self.ensuring.of(&user);
         let _one_at_a_time = lock.lock().await;
         let log = self.log(&user)?;
         self.catch_up(log).await?;
@@ -460,15 +456,6 @@ impl Boxes {
 
     fn log(&self, user: &str) -> Result<LogId, Status> {
         log_of(&self.accounts, user)
-    }
-
-    fn ensure_lock(&self, user: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self
-            .ensuring
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-        locks.entry(user.to_owned()).or_default().clone()
     }
 }
 

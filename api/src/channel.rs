@@ -10,6 +10,7 @@ use std::{
 
 use cocoonbox_events::{Clock, LogId, StreamName};
 use cocoonbox_machines::{BoxId, Machines, WakeId};
+use cocoonbox_proto::agent::v1::{HelloRequest, session_client::SessionClient};
 use hyper_util::rt::TokioIo;
 use tokio::sync::watch;
 use tonic::transport::{Endpoint, Uri};
@@ -24,6 +25,8 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// do not stop the others.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 256 * 1024 * 1024;
+/// For a box to say what it has to do.
+const HELLO: Duration = Duration::from_secs(2);
 
 /// A box that runs.
 #[derive(Clone)]
@@ -39,6 +42,14 @@ pub struct BoxChannel {
     pub fault: watch::Sender<String>,
     signer: Arc<Signer>,
     clock: Arc<dyn Clock>,
+}
+
+/// What a box has to do, by its own word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Busy {
+    /// Those that wait for a person among them.
+    pub(crate) agents: u32,
+    pub(crate) jobs: u32,
 }
 
 /// What a channel is opened for.
@@ -108,6 +119,17 @@ impl BoxChannel {
     /// Notes that the box's log goes on as another one.
     pub(crate) fn go_on_in(&self, log: LogId) {
         self.log.send_replace(log);
+    }
+
+    /// Asks the box what it has to do. `None`: it does not answer, or writes its log not yet.
+    pub(crate) async fn busy(&self) -> Option<Busy> {
+        let mut client = SessionClient::new(self.transport.clone());
+        let hello = tokio::time::timeout(HELLO, client.hello(self.sign(HelloRequest {}))).await;
+        let hello = hello.ok()?.ok()?.into_inner();
+        hello.released.then_some(Busy {
+            agents: hello.agents_working,
+            jobs: hello.jobs,
+        })
     }
 
     /// Signs the edge's word for one call.

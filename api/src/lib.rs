@@ -26,6 +26,7 @@ pub mod images;
 pub mod lease;
 pub mod lifecycle;
 pub mod metrics;
+pub mod one_at_a_time;
 pub mod operator;
 pub mod passkeys;
 pub mod replica;

@@ -20,7 +20,7 @@ impl Boxes {
         }
         let asked = asked(&request.command_id, &*self.ids)?;
         let command = asked.command;
-        let lock = self.ensure_lock(user);
+        let lock = self.ensuring.of(user);
         let _one_at_a_time = lock.lock().await;
         let section = if self.owners.are_shared() {
             let section = self.owners.section(&format!("ensure/{user}")).await;

@@ -11,8 +11,8 @@ use cocoonbox_commands::{
     routine::{Command, Rejection, State},
 };
 use cocoonbox_events::{
-    Clock, CommandId, Execute, Fold, Ids, LogId, LogInfo, LogKind, Meta, Store, StreamName,
-    id::BadStreamName,
+    Aggregate, Clock, CommandId, Execute, Fold, Ids, LogId, LogInfo, LogKind, Meta, Store,
+    StreamName, id::BadStreamName,
 };
 use cocoonbox_projections::{RoutineRow, Views, ViewsError};
 use cocoonbox_proto::log::v1::{Actor, actor, routine_missed::Reason};
@@ -111,8 +111,12 @@ impl Clockwork {
     /// Until something is due, at most until the next look.
     fn pause(&self) -> Duration {
         let rows = self.known.values().flat_map(|(_, rows)| rows);
-        let due = rows.filter_map(RoutineRow::due_us).min();
         let now = self.parts.clock.now_us();
+        // What is due and was not started now, since a store does not answer, waits for the next look.
+        let due = rows
+            .filter_map(RoutineRow::due_us)
+            .filter(|due| *due > now)
+            .min();
         due.and_then(|due| u64::try_from(due.saturating_sub(now)).ok())
             .map_or(LOOK, |left| LOOK.min(Duration::from_micros(left)))
             .max(Duration::from_millis(10))
@@ -183,32 +187,29 @@ async fn start(parts: &Parts, log: &LogInfo, row: &RoutineRow) -> Result<(), Fau
     let Some(due_us) = fold.state.due_us().filter(|due| *due <= now) else {
         return Ok(());
     };
+    // The same time may be due twice, where a clock was put back; the same place in the stream comes once.
+    let step = format!("due {due_us} at {}", fold.seq);
     let definition = &fold.state.definition;
     let next_us = schedule::next_us(definition, now);
+    let miss = |reason| Command::Miss {
+        due_us,
+        next_us,
+        reason,
+    };
     let command = if now - due_us > CATCH_UP_US {
-        let reason = Reason::Late;
-        Command::Miss {
-            due_us,
-            next_us,
-            reason,
-        }
+        miss(Reason::Late)
     } else if fold.state.run.is_some() {
-        let reason = Reason::Busy;
-        Command::Miss {
-            due_us,
-            next_us,
-            reason,
-        }
+        miss(Reason::Busy)
     } else {
         Command::Start {
-            run_id: CommandId::derive(row.id.as_bytes(), &format!("due {due_us}")).to_string(),
+            run_id: CommandId::derive(row.id.as_bytes(), &step).to_string(),
             due_us,
             next_us,
             until_us: until_us(now, definition.run_ms_max),
             wakes: sleeps(parts, log.id, &row.box_id).await?,
         }
     };
-    execute(parts, &mut fold, &command, &format!("due {due_us}")).await
+    execute(parts, &mut fold, &command, &step).await
 }
 
 /// When a run that begins now is given up.
@@ -219,10 +220,8 @@ pub(super) fn until_us(now_us: i64, run_ms_max: u64) -> i64 {
 
 /// Whether a box is at rest, so that a run wakes it.
 pub(super) async fn sleeps(parts: &Parts, account: LogId, box_id: &str) -> Result<bool, Fault> {
-    let mut fold = Fold::<boxes::State>::new(account, StreamName::new(format!("box/{box_id}"))?);
-    fold.refresh(&*parts.store).await?;
     use boxes::Phase;
-    Ok(match &fold.state.phase {
+    Ok(match of_box(parts, account, box_id).await?.state.phase {
         Phase::Starting { .. } | Phase::Running { .. } => false,
         Phase::Hibernating { then_wake, .. } => then_wake.is_none(),
         Phase::Absent
@@ -233,6 +232,17 @@ pub(super) async fn sleeps(parts: &Parts, account: LogId, box_id: &str) -> Resul
     })
 }
 
+/// Returns a box as the log has it.
+pub(super) async fn of_box(
+    parts: &Parts,
+    account: LogId,
+    box_id: &str,
+) -> Result<Fold<boxes::State>, Fault> {
+    let mut fold = Fold::new(account, StreamName::new(format!("box/{box_id}"))?);
+    fold.refresh(&*parts.store).await?;
+    Ok(fold)
+}
+
 /// Writes a step of a routine, the same step once. One that is not to be any more is none: another was faster.
 pub(super) async fn execute(
     parts: &Parts,
@@ -240,19 +250,31 @@ pub(super) async fn execute(
     command: &Command,
     step: &str,
 ) -> Result<(), Fault> {
-    let seed = fold.stream.as_str().to_owned();
+    let id = CommandId::derive(fold.stream.as_str().as_bytes(), step);
+    match by_clock(parts, fold, command, id, step).await {
+        Ok(()) | Err(Execute::Rejected(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes what nobody asked for at this moment. `step` says what it is: decided from another process's clock it is the
+/// same step.
+pub(super) async fn by_clock<A: Aggregate>(
+    parts: &Parts,
+    fold: &mut Fold<A>,
+    command: &A::Command,
+    id: CommandId,
+    step: &str,
+) -> Result<(), Execute<A::Rejection>> {
     let meta = Meta {
-        command: CommandId::derive(seed.as_bytes(), step),
+        command: id,
         actor: Actor {
             kind: actor::Kind::System.into(),
-            id: String::new(),
+            id: "routines".to_owned(),
         },
         cause: fold.last,
     };
-    // What was decided from another process's clock is the same step.
     let digest = *blake3::hash(step.as_bytes()).as_bytes();
-    match fold.execute(&*parts.store, command, &meta, digest).await {
-        Ok(_) | Err(Execute::Rejected(_)) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    fold.execute(&*parts.store, command, &meta, digest).await?;
+    Ok(())
 }

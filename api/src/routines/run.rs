@@ -6,14 +6,13 @@ use cocoonbox_commands::{
     boxes,
     routine::{Command, Prompted, State},
 };
-use cocoonbox_events::{AgentEvent, CommandId, Fold, LogId, Meta, OffsetKey, Payload, StreamName};
+use cocoonbox_events::{AgentEvent, CommandId, Fold, LogId, OffsetKey, Payload};
 use cocoonbox_projections::transcript::AgentState;
 use cocoonbox_proto::{
     agent::v1::{
-        AgentRef, CreateAgentRequest, HelloRequest, SendRequest, agents_client::AgentsClient,
-        session_client::SessionClient,
+        AgentRef, CreateAgentRequest, SendRequest, WithdrawRequest, agents_client::AgentsClient,
     },
-    log::v1::{Actor, actor, agent_turn_ended::Outcome as Turn, routine_run_ended::Outcome},
+    log::v1::{agent_turn_ended::Outcome as Turn, routine_run_ended::Outcome},
 };
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
@@ -21,7 +20,7 @@ use tonic_types::StatusExt as _;
 
 use super::{
     agent_nonce,
-    due::{Fault, Parts, execute},
+    due::{Fault, Parts, by_clock, execute, of_box},
 };
 use crate::{channel::BoxChannel, status::describe};
 
@@ -37,6 +36,9 @@ const ANSWER: Duration = Duration::from_secs(10);
 const CANCELLED_US: i64 = 30_000_000;
 /// A box that was woken for a run is looked at for this long behind it, for a moment at which nobody needs it.
 const SETTLE: Duration = Duration::from_mins(2);
+
+/// A person who calls into the box now and then, as command lines do, is there in between.
+const ABSENT: Duration = Duration::from_secs(5);
 
 /// One run.
 pub(super) struct Run {
@@ -121,8 +123,7 @@ impl Run {
 
     /// Wakes the box and gives its agent the prompt.
     async fn reach(&mut self, late_us: i64) -> Result<Option<End>, Fault> {
-        let mut of_box = self.of_box()?;
-        of_box.refresh(&*self.parts.store).await?;
+        let mut of_box = self.of_box().await?;
         let why = match &of_box.state.phase {
             boxes::Phase::Running { .. } => "AGENT_UNREACHED",
             boxes::Phase::Absent | boxes::Phase::Deleting { .. } | boxes::Phase::Deleted => {
@@ -173,9 +174,8 @@ impl Run {
         format!("op-{}", CommandId::derive(self.id.as_bytes(), "wake"))
     }
 
-    fn of_box(&self) -> Result<Fold<boxes::State>, Fault> {
-        let stream = StreamName::new(format!("box/{}", self.box_id))?;
-        Ok(Fold::new(self.fold.log, stream))
+    async fn of_box(&self) -> Result<Fold<boxes::State>, Fault> {
+        of_box(&self.parts, self.fold.log, &self.box_id).await
     }
 
     /// Asks that the box runs. The same run asks once for each state that the box is in.
@@ -190,27 +190,17 @@ impl Run {
             operation_id: self.operation(),
         };
         let step = format!("wake at {}", of_box.seq);
-        self.of_system(of_box, &ensure, &step).await
+        self.tell_box(of_box, &ensure, &step).await
     }
 
-    async fn of_system(
+    async fn tell_box(
         &self,
         of_box: &mut Fold<boxes::State>,
         command: &boxes::Command,
         step: &str,
     ) -> Result<(), Fault> {
-        let meta = Meta {
-            command: CommandId::derive(self.id.as_bytes(), step),
-            actor: Actor {
-                kind: actor::Kind::System.into(),
-                id: String::new(),
-            },
-            cause: self.fold.last,
-        };
-        let digest = *blake3::hash(step.as_bytes()).as_bytes();
-        of_box
-            .execute(&*self.parts.store, command, &meta, digest)
-            .await?;
+        let id = CommandId::derive(self.id.as_bytes(), step);
+        by_clock(&self.parts, of_box, command, id, step).await?;
         Ok(())
     }
 
@@ -243,8 +233,7 @@ impl Run {
         let Ok(key) = prompted.offset_key.parse::<OffsetKey>() else {
             return Ok(Some(ended(Outcome::Lost, Turn::Unspecified)));
         };
-        let mut of_box = self.of_box()?;
-        of_box.refresh(&*self.parts.store).await?;
+        let of_box = self.of_box().await?;
         if let boxes::Phase::Deleting { .. } | boxes::Phase::Deleted = of_box.state.phase {
             return Ok(Some(unreached(BOX_DELETED)));
         }
@@ -267,7 +256,7 @@ impl Run {
             return Ok(end);
         }
         if late_us > 0 {
-            return self.give_up(key.log, late_us).await;
+            return self.give_up(key.log, &prompted.prompt_id, late_us).await;
         }
         drop(timeout(LOOK, bell.changed()).await);
         Ok(None)
@@ -318,11 +307,18 @@ impl Run {
         Ok((None, page.events.is_empty()))
     }
 
-    /// The time of the run is over. Who waits for a person goes on waiting; what works is cancelled.
-    async fn give_up(&self, box_log: LogId, late_us: i64) -> Result<Option<End>, Fault> {
-        let agent = self.fold.state.agent_id.clone();
-        let row = self.parts.views.agent(box_log, &agent).await?;
-        if row.is_some_and(|row| waits(row.state)) {
+    /// The time of the run is over. Who waits for a person goes on waiting; what works is cancelled, and what has not
+    /// begun is taken back: the turn under way is then somebody else's.
+    async fn give_up(
+        &self,
+        box_log: LogId,
+        prompt_id: &str,
+        late_us: i64,
+    ) -> Result<Option<End>, Fault> {
+        let agent_id = self.fold.state.agent_id.clone();
+        let has_begun = self.turn_id.is_some();
+        let row = self.parts.views.agent(box_log, &agent_id).await?;
+        if has_begun && row.is_some_and(|row| waits(row.state)) {
             return Ok(Some(ended(Outcome::Waiting, Turn::Unspecified)));
         }
         if late_us > CANCELLED_US {
@@ -330,9 +326,20 @@ impl Run {
         }
         if let Some(channel) = self.parts.channels.get(&self.box_id) {
             let mut agents = AgentsClient::new(channel.transport.clone());
-            let cancel = agents.cancel(channel.sign(AgentRef { agent_id: agent }));
-            if let Ok(Ok(_)) = timeout(ANSWER, cancel).await {
-                return Ok(Some(ended(Outcome::TimedOut, Turn::Cancelled)));
+            let (turn, asked) = if has_begun {
+                let cancel = agents.cancel(channel.sign(AgentRef { agent_id }));
+                (Turn::Cancelled, timeout(ANSWER, cancel).await)
+            } else {
+                let prompt_id = prompt_id.to_owned();
+                let withdraw = WithdrawRequest {
+                    agent_id,
+                    prompt_id,
+                };
+                let withdraw = agents.withdraw(channel.sign(withdraw));
+                (Turn::Unspecified, timeout(ANSWER, withdraw).await)
+            };
+            if let Ok(Ok(_)) = asked {
+                return Ok(Some(ended(Outcome::TimedOut, turn)));
             }
         }
         sleep(AGAIN).await;
@@ -347,15 +354,12 @@ impl Run {
                 return;
             };
             let attention = self.parts.channels.attention(&self.box_id);
-            let mut client = SessionClient::new(channel.transport.clone());
-            let hello = timeout(ANSWER, client.hello(channel.sign(HelloRequest {}))).await;
+            let busy = channel.busy().await;
             // Those that wait go on waiting when it is awake again.
             let waiting = self.waiting(channel.log()).await;
-            let is_quiet = matches!(hello, Ok(Ok(ref hello)) if {
-                let hello = hello.get_ref();
-                hello.agents_working <= waiting && hello.jobs == 0 && hello.released
-            });
-            if is_quiet && attention.absent_for().is_some() {
+            let is_quiet = busy.is_some_and(|busy| busy.agents <= waiting && busy.jobs == 0);
+            let absent = attention.absent_for();
+            if is_quiet && absent.is_some_and(|absent| absent >= ABSENT) {
                 if let Err(error) = self.hibernate().await {
                     let error = describe(&error);
                     tracing::warn!(
@@ -378,8 +382,7 @@ impl Run {
     }
 
     async fn hibernate(&self) -> Result<(), Fault> {
-        let mut of_box = self.of_box()?;
-        of_box.refresh(&*self.parts.store).await?;
+        let mut of_box = self.of_box().await?;
         let is_awake = of_box.state.awake_until_ms > self.parts.clock.now_us() / 1_000;
         if is_awake || !matches!(of_box.state.phase, boxes::Phase::Running { .. }) {
             return Ok(());
@@ -388,7 +391,7 @@ impl Run {
             operation_id: format!("op-{}", CommandId::derive(self.id.as_bytes(), "sleep")),
             reason: "routine".to_owned(),
         };
-        self.of_system(&mut of_box, &hibernate, "sleep").await
+        self.tell_box(&mut of_box, &hibernate, "sleep").await
     }
 }
 

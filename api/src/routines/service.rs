@@ -1,9 +1,6 @@
 //! `cocoonbox.control.v1.Routines`.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use cocoonbox_commands::routine::{Command, RUN_MS_DEFAULT, State, check};
 use cocoonbox_events::{
@@ -27,11 +24,13 @@ use super::{
     schedule, shown, stream,
 };
 use crate::{
-    accounts::{AccountError, Accounts},
+    accounts::Accounts,
     auth::Caller,
     edge::no_such_box,
-    fresh, status, stream as offsets,
-    users::{Asked, asked},
+    fresh,
+    one_at_a_time::OneAtATime,
+    status, stream as offsets,
+    users::{Asked, asked, from_account},
 };
 
 /// Runs told in one answer.
@@ -45,7 +44,7 @@ pub struct Routines {
     pub parts: Parts,
     pub accounts: Arc<Accounts>,
     /// One user's routines are made one after the other in this process, so that there are not too many.
-    pub making: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    pub making: OneAtATime,
 }
 
 /// A routine of the caller's.
@@ -66,7 +65,7 @@ impl routines_server::Routines for Routines {
         let user = caller.user()?.to_owned();
         let request = request.into_inner();
         let asked = asked(&request.command_id, &*self.parts.ids)?;
-        let lock = self.lock(&user);
+        let lock = self.making.of(&user);
         let _one_at_a_time = lock.lock().await;
         let log = self.log(&user)?;
         let rows = self.rows(&user, log).await?;
@@ -337,16 +336,7 @@ impl Routines {
     }
 
     fn log(&self, user: &str) -> Result<LogId, Status> {
-        self.accounts.log_of(user).map_err(|error| match error {
-            AccountError::NoSuchUser(_) => no_such(),
-            error => status::internal(&error),
-        })
-    }
-
-    fn lock(&self, user: &str) -> Arc<tokio::sync::Mutex<()>> {
-        let mut locks = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.retain(|_, lock| Arc::strong_count(lock) > 1);
-        locks.entry(user.to_owned()).or_default().clone()
+        self.accounts.log_of(user).map_err(from_account)
     }
 }
 

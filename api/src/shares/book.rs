@@ -22,7 +22,7 @@ use crate::{
     auth::Caller,
 };
 
-const MICROS_IN_MS: i64 = 1_000;
+pub(super) const MICROS_IN_MS: i64 = 1_000;
 
 /// What shares stand on.
 pub struct Parts {

@@ -9,13 +9,11 @@ use cocoonbox_proto::control::v1::{
 use tonic::{Code, Request, Response, Status};
 
 use super::{
-    book::{Shares, Wanted},
+    book::{MICROS_IN_MS, Shares, Wanted},
     guest::Guest,
     refusal::{NotAdmitted, ShareError},
 };
 use crate::{auth::Caller, edge::Edge, status, users::command_id};
-
-const MICROS_IN_MS: i64 = 1_000;
 
 /// Answers calls about shares.
 pub struct Service {

@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use cocoonbox_commands::boxes::Command;
 use cocoonbox_events::LogId;
-use cocoonbox_proto::agent::v1::{HelloRequest, session_client::SessionClient};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{Fault, Worker};
 
-/// For a box to say what it has to do.
-const HELLO: Duration = Duration::from_secs(2);
 /// A box that has something to do is asked again after this.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
@@ -63,13 +60,8 @@ impl Worker {
             return Ok(());
         }
         still.ask_next = Instant::now() + ASK_AGAIN;
-        let mut client = SessionClient::new(channel.transport.clone());
-        let hello = timeout(HELLO, client.hello(channel.sign(HelloRequest {}))).await;
-        let Ok(Ok(hello)) = hello else {
-            return Ok(());
-        };
-        let hello = hello.into_inner();
-        if hello.agents_working > 0 || hello.jobs > 0 || !hello.released {
+        let busy = channel.busy().await;
+        if busy.is_none_or(|busy| busy.agents > 0 || busy.jobs > 0) {
             return Ok(());
         }
         tracing::info!(

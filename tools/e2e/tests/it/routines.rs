@@ -5,7 +5,7 @@ use cocoonbox_e2e::{
 };
 use cocoonbox_events::{Clock as _, SystemClock};
 use cocoonbox_proto::{
-    agent::v1::{TranscriptRequest, transcript_item::Kind},
+    agent::v1::{ListAgentsRequest, SendRequest, TranscriptRequest, transcript_item::Kind},
     control::v1::{
         BoxRef, CreateRoutineRequest, GetBoxRequest, ListRoutinesRequest, Routine, RoutinePlan,
         RoutineRef, RoutineRunsRequest, State, UsageDimension, UsageRequest,
@@ -250,6 +250,25 @@ fn a_run_ends_in_time_whatever_the_agent_does() {
         assert!(!started.wakes);
         assert_eq!(ended(&mut of_brief).await.outcome(), Outcome::Done);
         assert_eq!(the_box.sh("echo awake").await, "awake\n");
+
+        // A prompt that waits behind a person's turn is taken back; the turn is theirs.
+        let think = SendRequest {
+            agent_id: brief.agent_id.clone(),
+            prompt: "Think".into(),
+            ..SendRequest::default()
+        };
+        let mut agents = user.agents(&the_box.id);
+        agents.send(think).await.expect("accepted");
+        user.routines().run(of(&brief)).await.expect("a run");
+        assert_eq!(ended(&mut of_brief).await.outcome(), Outcome::TimedOut);
+        let agent = until("the prompt is taken back", || async {
+            let list = user.agents(&the_box.id).list(ListAgentsRequest {}).await;
+            let mut all = list.expect("a list").into_inner().agents.into_iter();
+            let agent = all.find(|agent| agent.id == brief.agent_id)?;
+            agent.queued_prompt_ids.is_empty().then_some(agent)
+        })
+        .await;
+        assert_eq!(agent.state, "working");
     });
 }
 
