@@ -7,7 +7,6 @@ mod report;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use cocoonbox_commands::budget;
 use cocoonbox_events::{Append, AppendError, CommandId, Expect, NewEvent, StreamName, UsageEvent};
 use cocoonbox_proto::log::v1::{BudgetScope, UsageModelCalled};
 use prost::Message as _;
@@ -51,7 +50,7 @@ impl UsageSink for Ledger {
         if !usage.vendor.is_empty() {
             count(&usage);
             usage.cost_micros = self.books.cost(&usage);
-            let (today, _) = budget::day(self.books.clock.now_us());
+            let (today, _) = cocoonbox_events::day(self.books.clock.now_us());
             let Ok(stream) = StreamName::new(format!("usage/{today}")) else {
                 return;
             };

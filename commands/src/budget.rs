@@ -16,6 +16,4 @@ mod state;
 mod tests;
 
 pub use decide::{Command, Rejection};
-pub use state::{
-    Amount, BUDGETS_MAX, Budget, Key, Limit, RESERVATIONS_MAX, Reservation, State, day,
-};
+pub use state::{Amount, BUDGETS_MAX, Budget, Key, Limit, RESERVATIONS_MAX, Reservation, State};

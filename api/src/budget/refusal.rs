@@ -1,6 +1,7 @@
 //! A decider's no, in words for people and agents.
 
-use cocoonbox_commands::budget::{Amount, Budget, Rejection, State, day};
+use cocoonbox_commands::budget::{Amount, Budget, Rejection, State};
+use cocoonbox_events::day;
 
 use crate::gateway::Refusal;
 

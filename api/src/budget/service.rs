@@ -122,7 +122,7 @@ impl Budgets {
     }
 
     fn shown(&self, state: &State, budget: &budget::Budget, user_id: &str) -> Budget {
-        let (today, ends_us) = budget::day(self.clock.now_us());
+        let (today, ends_us) = cocoonbox_events::day(self.clock.now_us());
         let (used, reserved) = (state.used(budget, &today), state.reserved(budget, &today));
         Budget {
             budget: Some(BudgetId {

@@ -73,7 +73,7 @@ impl Process {
     async fn counted(&self) -> (u64, u64) {
         let state = self.books.state("ada").await.unwrap();
         let budget = state.budgets.values().next().unwrap();
-        let (today, _) = cocoonbox_commands::budget::day(self.now_us());
+        let (today, _) = cocoonbox_events::day(self.now_us());
         let (used, reserved) = (state.used(budget, &today), state.reserved(budget, &today));
         (used.tokens, reserved.tokens)
     }

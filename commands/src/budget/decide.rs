@@ -1,9 +1,9 @@
 //! What a command leads to.
 
-use cocoonbox_events::BudgetEvent;
+use cocoonbox_events::{BudgetEvent, day};
 use cocoonbox_proto::log::v1 as log;
 
-use super::state::{Amount, BUDGETS_MAX, Budget, Key, Limit, RESERVATIONS_MAX, State, day};
+use super::state::{Amount, BUDGETS_MAX, Budget, Key, Limit, RESERVATIONS_MAX, State};
 
 /// Reservations that one command tells the end of: an append has its limits, and the next command goes on.
 const EXPIRED_MAX: usize = 100;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use cocoonbox_events::day;
 use cocoonbox_proto::log::v1 as log;
 
 /// Budgets of one account. Each reservation looks at all of them.
 pub const BUDGETS_MAX: usize = 100;
 /// Calls of one account that are under way, or were when their process died less than an hour ago.
 pub const RESERVATIONS_MAX: usize = 1_000;
-
-const DAY_US: i64 = 86_400_000_000;
 
 /// Tokens of all four sorts together, and millionths of a dollar.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,27 +167,4 @@ impl State {
     pub fn speaks_of(&self, by: &log::BudgetScope) -> bool {
         self.budgets.values().any(|budget| budget.key.covers(by))
     }
-}
-
-/// Returns the day in UTC, yyyy-mm-dd, and when it ends.
-pub fn day(now_us: i64) -> (String, i64) {
-    let days = now_us.div_euclid(DAY_US);
-    // Days to a civil date, by eras of 400 years that begin in March.
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (
-        format!("{year:04}-{month:02}-{day:02}"),
-        days.saturating_add(1).saturating_mul(DAY_US),
-    )
 }
