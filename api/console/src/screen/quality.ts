@@ -9,6 +9,8 @@
 export const BEST = 6;
 const WORST = 0;
 const ASK_MS = 3_000;
+/** The best of so many answers is what the link can do: a minute, after which it may be another link. */
+const BEST_OF = 20;
 /** What an answer may take longer than the best one. */
 const CLEAR_MS = 60;
 const FULL_MS = 200;
@@ -30,7 +32,7 @@ export function compression(quality: number): number {
 /** Asks until it is stopped, and says when the quality should be another. */
 export function watchLink(changed: (quality: number) => void, ask = question): () => void {
   let quality = BEST;
-  let bestMs = Infinity;
+  const waits: number[] = [];
   let stopped = false;
   let timer: ReturnType<typeof setTimeout>;
   const look = async () => {
@@ -39,8 +41,9 @@ export function watchLink(changed: (quality: number) => void, ask = question): (
     if (stopped) return;
     if (answered) {
       const waitedMs = performance.now() - from;
-      bestMs = Math.min(bestMs, waitedMs);
-      const now = adapted(quality, waitedMs, bestMs);
+      waits.push(waitedMs);
+      if (waits.length > BEST_OF) waits.shift();
+      const now = adapted(quality, waitedMs, Math.min(...waits));
       if (now !== quality) changed(now);
       quality = now;
     }
