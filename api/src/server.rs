@@ -2,34 +2,21 @@
 
 mod folder;
 mod listen;
+mod router;
 
-use std::{
-    collections::HashMap,
-    fs::File,
-    io,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fs::File, io, path::PathBuf, sync::Arc, time::Duration};
 
-use axum::{Router, middleware};
 use cocoonbox_events::{Clock, Ids, LogId, LogKind, Store, SystemClock, SystemIds};
 use cocoonbox_installation::{Holder, Installation, LeasesError, OpenError, Purpose, leases::COPY};
 use cocoonbox_machines::{Container, Limits, Machines, container};
 use cocoonbox_projections::{Runner, Views};
-use cocoonbox_proto::{
-    agent::v1::{agents_server::AgentsServer, session_server::SessionServer},
-    control::v1::{
-        boxes_server::BoxesServer, budgets_server::BudgetsServer, capsule_server::CapsuleServer,
-        checkpoints_server::CheckpointsServer, erasure_server::ErasureServer,
-        history_server::HistoryServer, operator_server::OperatorServer,
-        routines_server::RoutinesServer, shares_server::SharesServer, users_server::UsersServer,
-    },
-};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::folder::{capsule_shelf, lock, private_dir, private_file, unix_socket};
+use self::{
+    folder::{capsule_shelf, lock, private_dir, private_file, unix_socket},
+    router::router,
+};
 use crate::{
     accounts::{AccountError, Accounts},
     auth,
@@ -43,7 +30,7 @@ use crate::{
     control::Desks,
     credential::Signer,
     door::DoorServices,
-    edge::{self, Edge, Hop, Peers},
+    edge::{Edge, Hop, Peers},
     erase::{self, Eraser},
     gateway::{self, Gateway},
     history::History,
@@ -51,11 +38,12 @@ use crate::{
     lease::Owners,
     lifecycle::{self, Context, Lifecycle},
     metrics::{self, Scraper},
+    one_at_a_time::OneAtATime,
     operator::Operator,
     revocations::Revocations,
     routines::{self, Clockwork, Routines},
     screen,
-    session::{Replica, SERVED_HERE},
+    session::Replica,
     shares::{self, Secrets, Shares},
     usage::Ledger,
     users::Users,
@@ -332,7 +320,7 @@ impl Server {
         let routines = Routines {
             parts: clocked,
             accounts: accounts.clone(),
-            making: Mutex::default(),
+            making: OneAtATime::default(),
         };
         let history = History {
             views: views.clone(),
@@ -374,7 +362,7 @@ impl Server {
             gateway: config.gateway.clone(),
             boxes_per_user: limits.boxes_per_user,
             stop: stop.clone(),
-            ensuring: Mutex::new(HashMap::new()),
+            ensuring: OneAtATime::default(),
         };
         let replica = Replica {
             edge: edge.clone(),
@@ -479,57 +467,6 @@ impl Server {
         self.signer.wait().await;
         self.installation.close().await;
     }
-}
-
-#[expect(clippy::too_many_arguments, reason = "one for each service")]
-async fn router(
-    known: auth::Known,
-    users: Users,
-    boxes: Boxes,
-    budgets: Budgets,
-    capsules: Capsules,
-    history: History,
-    routines: Routines,
-    checkpoints: checkpoints::Rpc,
-    replica: Replica,
-    edge: Arc<Edge>,
-    eraser: Eraser,
-    operator: Operator,
-) -> Result<Router, StartError> {
-    let (reporter, health) = tonic_health::server::health_reporter();
-    reporter.set_serving::<BoxesServer<Boxes>>().await;
-    reporter.set_serving::<UsersServer<Users>>().await;
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(cocoonbox_proto::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .map_err(StartError::Reflection)?;
-    let services = tonic::service::Routes::new(UsersServer::new(users))
-        .add_service(BoxesServer::new(boxes))
-        .add_service(BudgetsServer::new(budgets))
-        .add_service(CapsuleServer::new(capsules))
-        .add_service(CheckpointsServer::new(checkpoints))
-        .add_service(ErasureServer::new(erase::Service(eraser)))
-        .add_service(HistoryServer::new(history))
-        .add_service(OperatorServer::new(operator))
-        .add_service(RoutinesServer::new(routines))
-        .add_service(SharesServer::new(shares::Service {
-            shares: known.shares.clone(),
-            edge: edge.clone(),
-        }))
-        .add_service(health)
-        .add_service(reflection)
-        .into_axum_router();
-    let [events, list, transcript, read_blob] = SERVED_HERE;
-    let routed = services
-        .route_service(events, SessionServer::new(replica.clone()))
-        .route_service(list, AgentsServer::new(replica.clone()))
-        .route_service(transcript, AgentsServer::new(replica.clone()))
-        .route_service(read_blob, AgentsServer::new(replica))
-        .fallback_service(axum::routing::any(edge::forward).with_state(edge));
-    Ok(routed
-        .layer(middleware::from_fn_with_state(known, auth::identify))
-        .layer(middleware::from_fn(listen::only_grpc)))
 }
 
 async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, StartError> {
