@@ -4,7 +4,7 @@
 //! to be free counts as held.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -18,9 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(test)]
 mod tests;
-
-/// The one that programs of the box are on. Fences of others count by themselves.
-pub(crate) const DISPLAY: u32 = 0;
 
 /// For what a person left behind to be looked at.
 const LEFT_MAX: Duration = Duration::from_secs(6);
@@ -37,11 +34,11 @@ struct Inner {
     known: Mutex<Known>,
     /// Actions under way, so that who takes over can wait for their end.
     acting: watch::Sender<Vec<u32>>,
-    left: watch::Sender<Left>,
-    /// Agents that [`DISPLAY`] matters to.
-    drivers: Mutex<Drivers>,
-    /// The newest fence before which [`DISPLAY`] was looked at. `None`: nobody looks.
-    looked: watch::Sender<Option<u64>>,
+    left: watch::Sender<BTreeMap<u32, Left>>,
+    /// Agents that a display matters to.
+    drivers: Mutex<BTreeMap<u32, Drivers>>,
+    /// The newest fence before which a display was looked at. Where there is none, nobody looks.
+    looked: watch::Sender<BTreeMap<u32, u64>>,
 }
 
 /// What the last person left behind who had a display.
@@ -115,22 +112,26 @@ impl Displays {
         })
     }
 
-    /// Notes that an agent acts on [`DISPLAY`].
-    pub(crate) fn driven_by(&self, agent_id: &str) {
-        let mut drivers = self.drivers();
+    /// Notes that an agent acts on a display.
+    pub(crate) fn driven_by(&self, display: u32, agent_id: &str) {
+        let mut all = self.drivers();
+        let drivers = all.entry(display).or_default();
         if drivers.last.as_deref() != Some(agent_id) {
             drivers.last = Some(agent_id.to_owned());
         }
     }
 
-    /// Notes that an agent was not let onto [`DISPLAY`].
-    pub(crate) fn wanted_by(&self, agent_id: &str) {
-        self.drivers().waiting.insert(agent_id.to_owned());
+    /// Notes that an agent was not let onto a display.
+    pub(crate) fn wanted_by(&self, display: u32, agent_id: &str) {
+        let mut all = self.drivers();
+        let drivers = all.entry(display).or_default();
+        drivers.waiting.insert(agent_id.to_owned());
     }
 
-    /// Takes who wanted [`DISPLAY`] while a person had it; where nobody did, who drove it last.
-    pub(crate) fn take_waiting(&self) -> BTreeSet<String> {
-        let mut drivers = self.drivers();
+    /// Takes who wanted a display while a person had it; where nobody did, who drove it last.
+    pub(crate) fn take_waiting(&self, display: u32) -> BTreeSet<String> {
+        let mut all = self.drivers();
+        let drivers = all.entry(display).or_default();
         let waiting = std::mem::take(&mut drivers.waiting);
         if waiting.is_empty() {
             drivers.last.iter().cloned().collect()
@@ -139,7 +140,7 @@ impl Displays {
         }
     }
 
-    fn drivers(&self) -> MutexGuard<'_, Drivers> {
+    fn drivers(&self) -> MutexGuard<'_, BTreeMap<u32, Drivers>> {
         let drivers = self.0.drivers.lock();
         drivers.unwrap_or_else(PoisonError::into_inner)
     }
@@ -162,35 +163,58 @@ impl Displays {
         .await
     }
 
-    /// From here on who takes a display over waits until it was looked at.
-    pub(crate) fn look_first(&self) {
-        self.0.looked.send_replace(Some(0));
+    /// From here on who takes a display over waits until it was looked at, as long as the guard is there.
+    pub(crate) fn look_first(&self, display: u32) -> Looker {
+        self.looked(display, 0);
+        Looker(self.clone(), display)
     }
 
     /// The display was looked at, or cannot be.
-    pub(crate) fn looked(&self, fence: u64) {
-        self.0.looked.send_replace(Some(fence));
+    pub(crate) fn looked(&self, display: u32, fence: u64) {
+        self.0.looked.send_modify(|looked| {
+            looked.insert(display, fence);
+        });
+    }
+
+    /// How a display was left last, as the api says.
+    pub(crate) fn handed_back(&self, display: u32) -> Option<HandBack> {
+        let known = self.known();
+        let mut all = known.state.as_ref()?.handed_back.iter();
+        all.find(|back| back.display == display).cloned()
+    }
+
+    /// Takes note that a display is there no more: who gets one of this number gets another.
+    pub(crate) fn forget(&self, display: u32) {
+        self.drivers().remove(&display);
+        self.0.left.send_modify(|left| {
+            left.remove(&display);
+        });
     }
 
     /// Says that somebody finds out what a person leaves behind, until the guard is dropped.
-    pub(crate) fn await_left(&self) -> Awaited {
-        self.0.left.send_modify(|left| left.is_awaited = true);
-        Awaited(self.clone())
+    pub(crate) fn await_left(&self, display: u32) -> Awaited {
+        self.note_left(display, |left| left.is_awaited = true);
+        Awaited(self.clone(), display)
     }
 
     pub(crate) fn tell_left(&self, back: DesktopHandedBack) {
-        self.0
-            .left
-            .send_modify(|left| left.last = Some(Arc::new(back)));
+        self.note_left(back.display, |left| left.last = Some(Arc::new(back)));
     }
 
     /// What was left behind at the end of a lease, where that is known; once it is, if it is being found out.
-    pub(crate) async fn left(&self, fence: u64) -> Option<Arc<DesktopHandedBack>> {
+    pub(crate) async fn left(&self, display: u32, fence: u64) -> Option<Arc<DesktopHandedBack>> {
         let is_it = |back: &Arc<DesktopHandedBack>| back.fence == fence;
+        let is_known = |left: &Left| !left.is_awaited || left.last.as_ref().is_some_and(is_it);
         let mut left = self.0.left.subscribe();
-        let known = left.wait_for(|left| !left.is_awaited || left.last.as_ref().is_some_and(is_it));
+        let known = left.wait_for(|left| left.get(&display).is_none_or(is_known));
         let known = timeout(LEFT_MAX, known).await.ok()?.ok()?;
-        known.last.clone().filter(is_it)
+        known.get(&display)?.last.clone().filter(is_it)
+    }
+
+    fn note_left(&self, display: u32, note: impl FnOnce(&mut Left)) {
+        self.0
+            .left
+            .send_modify(|left| note(left.entry(display).or_default()));
     }
 
     async fn when<T>(&self, look: impl Fn(&FenceState) -> Option<T>) -> T {
@@ -218,9 +242,11 @@ impl Displays {
     /// Takes a word of that stream in, and returns when no action goes on that it forbids and who looks first has
     /// looked.
     pub(crate) async fn apply(&self, stream: u64, state: FenceState) {
-        let held: Vec<u32> = state.held.iter().map(|one| one.display).collect();
-        let held_here = state.held.iter().find(|one| one.display == DISPLAY);
-        let fence = held_here.map(|one| one.fence);
+        let held: BTreeMap<u32, u64> = state
+            .held
+            .iter()
+            .map(|one| (one.display, one.fence))
+            .collect();
         {
             let mut known = self.known();
             if known.stream != stream {
@@ -230,15 +256,16 @@ impl Displays {
             known.changed();
         }
         let mut acting = self.0.acting.subscribe();
-        let is_still = |acting: &Vec<u32>| !acting.iter().any(|one| held.contains(one));
+        let is_still = |acting: &Vec<u32>| !acting.iter().any(|one| held.contains_key(one));
         // The sender lives as long as we do.
         drop(acting.wait_for(is_still).await);
-        if let Some(fence) = fence {
-            let mut looked = self.0.looked.subscribe();
-            let is_looked_at = |looked: &Option<u64>| looked.is_none_or(|looked| looked >= fence);
-            // Late is better than never.
-            drop(timeout(LOOK_MAX, looked.wait_for(is_looked_at)).await);
-        }
+        let mut looked = self.0.looked.subscribe();
+        let is_looked_at = |looked: &BTreeMap<u32, u64>| {
+            let mut all = held.iter();
+            all.all(|(display, fence)| looked.get(display).is_none_or(|looked| looked >= fence))
+        };
+        // Late is better than never.
+        drop(timeout(LOOK_MAX, looked.wait_for(is_looked_at)).await);
     }
 
     /// Ends that stream: nothing is known any more, unless another has begun.
@@ -257,11 +284,23 @@ impl Displays {
 
 /// What a person leaves behind is being found out.
 #[derive(Debug)]
-pub(crate) struct Awaited(Displays);
+pub(crate) struct Awaited(Displays, u32);
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        self.0.0.left.send_modify(|left| left.is_awaited = false);
+        self.0.note_left(self.1, |left| left.is_awaited = false);
+    }
+}
+
+/// Somebody looks at a display before people get it.
+#[derive(Debug)]
+pub(crate) struct Looker(Displays, u32);
+
+impl Drop for Looker {
+    fn drop(&mut self) {
+        self.0.0.looked.send_modify(|looked| {
+            looked.remove(&self.1);
+        });
     }
 }
 

@@ -23,7 +23,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::plan::{Error as PlanError, PATH as PLAN_PATH, Part, Plan, Ready};
+pub(crate) use self::plan::private_name;
+pub use self::plan::{Error as PlanError, PATH as PLAN_PATH, Part, Plan, Private, Ready};
 use self::{
     demand::Demand,
     output::Output,
@@ -37,6 +38,9 @@ const LEAVE_MAX: Duration = Duration::from_millis(1_500);
 /// What happened and was not taken yet. Parts wait when it is full; they never lose any of it.
 const HAPPENED_MAX: usize = 64;
 
+/// A part of an agent's own display that fails so often in a row is not coming up.
+const PRIVATE_FAILURES_MAX: u32 = 3;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("making the pipe of a part's output")]
@@ -45,6 +49,8 @@ pub enum Error {
     Socket(#[source] io::Error),
     #[error("serving")]
     Serve(#[source] tonic::transport::Error),
+    #[error("part `{0}` of the display does not come up")]
+    Private(String),
 }
 
 /// Keeps every part of the plan up until `stop`, and tells who asks on `listener` what happens to them.
@@ -65,7 +71,7 @@ pub async fn serve(
     let display = plan.environment.get("DISPLAY").cloned();
     let reports = Reports::begin(session, &plan.parts);
     let served = server::serve(listener, reports.clone(), display, stop.clone());
-    let kept = run(plan, wanted, stop, |happened| reports.add(happened));
+    let kept = run(plan, wanted, None, stop, |happened| reports.add(happened));
     // The parts are what matters: who asks can be without an answer.
     let (kept, served) = tokio::join!(kept, served);
     if let Err(error) = served {
@@ -74,9 +80,38 @@ pub async fn serve(
     kept
 }
 
+/// Keeps a display up that an agent has for itself ([`Plan::private`]), until `stop`, or until the process ends by
+/// itself that answers on `listener` ([`Computer.Close`]). A part that does not come up is an error: who asked for the
+/// display hears that it is gone, and the next one tries again.
+///
+/// [`Computer.Close`]: cocoonbox_proto::toolhost::v1::computer_server::Computer::close
+pub async fn serve_private(
+    plan: Plan,
+    listener: UnixListener,
+    stop: CancellationToken,
+) -> Result<(), Error> {
+    let computer = plan::COMPUTER.to_owned();
+    let demand = Demand::new(listener).map_err(Error::Socket)?;
+    let wanted = HashMap::from([(computer.clone(), demand)]);
+    let mut missing = None;
+    let give_up = stop.clone();
+    run(plan, wanted, Some(computer), stop, |happened| {
+        if let Happened::Failed { part, failures, .. } = happened
+            && failures >= PRIVATE_FAILURES_MAX
+        {
+            missing.get_or_insert(part);
+            give_up.cancel();
+        }
+    })
+    .await?;
+    missing.map_or(Ok(()), |part| Err(Error::Private(part)))
+}
+
+/// `last` is the part with whose good end everything ends.
 async fn run(
     plan: Plan,
     mut wanted: HashMap<String, Demand>,
+    last: Option<String>,
     stop: CancellationToken,
     mut told: impl FnMut(Happened),
 ) -> Result<(), Error> {
@@ -100,6 +135,7 @@ async fn run(
             needs: needs.collect(),
             output: Output::open().map_err(Error::Output)?,
             environment: environment.clone(),
+            last: (last.as_ref() == Some(&part.name)).then(|| stop.clone()),
             demand,
             announce,
             happened: sender.clone(),

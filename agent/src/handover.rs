@@ -4,29 +4,31 @@
 //! A person who takes it waits for the first look, two seconds at most: agents' hands are off the display behind it.
 //! One that cannot be looked at is taken and handed back all the same.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use cocoonbox_commands::{
     agent,
-    desktop::{Command, Rejection, STREAM, State},
+    desktop::{Command, Rejection, SHARED_DISPLAY, STREAM, State},
 };
 use cocoonbox_events::{CommandId, LoadError, StreamName};
 use cocoonbox_proto::{
     agent::v1::HandBack,
     log::v1::{DesktopHandedBack, Image},
-    toolhost::v1::{ComputerSeen, ComputerWatchRequest, computer_client::ComputerClient},
+    toolhost::v1::{ComputerSeen, ComputerWatchRequest},
 };
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, Streaming, transport::Channel};
+use tonic::{Status, Streaming};
 
 use crate::{
     blobs::Blobs,
-    computer::MESSAGE_BYTES_MAX,
-    control::{DISPLAY, Displays},
+    control::Displays,
     journal::{Error, Journal},
-    socket,
+    seats::Seats,
     turn::Agents,
 };
 
@@ -35,11 +37,11 @@ const SCREEN_IS_YOURS: &str = "A person had the screen and gave it back to you, 
 /// For the display to be looked at. Its process may have to be started, and a film never settles.
 const SEEN_MAX: Duration = Duration::from_secs(5);
 
-/// Watches what people do with the display.
+/// Watches what people do with the displays.
 #[derive(Clone)]
 pub(crate) struct Handover {
-    /// Of the process that looks at the display.
-    pub(crate) socket: PathBuf,
+    /// Which displays there are, and who looks at them.
+    pub(crate) seats: Seats,
     pub(crate) displays: Displays,
     pub(crate) journal: Journal,
     pub(crate) blobs: Blobs,
@@ -68,26 +70,53 @@ struct Watched {
 }
 
 impl Handover {
-    /// Works until the box is stopped. Returns at once where there is no display. The box has to be released.
+    /// Works until the box is stopped. The box has to be released.
     pub(crate) async fn follow(self) {
-        if !self.socket.exists() {
-            return;
-        }
-        let stop = self.stop.clone();
-        stop.run_until_cancelled(self.work()).await;
-    }
-
-    async fn work(self) {
         match self.last().await {
             Ok(Some(back)) => self.displays.tell_left(back),
             Ok(None) => {}
             Err(error) => tracing::warn!(?error, "what a person left behind is not known"),
         }
-        self.displays.look_first();
+        let stop = self.stop.clone();
+        stop.run_until_cancelled(self.follow_all()).await;
+    }
+
+    /// One task for each display, while it is there.
+    async fn follow_all(self) {
+        let mut open = self.seats.open();
+        let mut followed = BTreeMap::<u32, CancellationToken>::new();
+        let mut tasks = JoinSet::new();
         loop {
-            let fence = self.displays.taken(DISPLAY).await;
-            let awaited = self.displays.await_left();
-            let watched = match self.watch().await {
+            let displays = open.borrow_and_update().clone();
+            followed.retain(|display, until| {
+                let is_there = displays.contains(display);
+                if !is_there {
+                    until.cancel();
+                }
+                is_there
+            });
+            for display in displays {
+                followed.entry(display).or_insert_with(|| {
+                    let until = CancellationToken::new();
+                    let work = self.clone().work(display);
+                    tasks.spawn(until.clone().run_until_cancelled_owned(work));
+                    until
+                });
+            }
+            // Those that have ended.
+            while tasks.try_join_next().is_some() {}
+            if open.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn work(self, display: u32) {
+        let _looker = self.displays.look_first(display);
+        loop {
+            let fence = self.displays.taken(display).await;
+            let awaited = self.displays.await_left(display);
+            let watched = match self.watch(display).await {
                 Ok(watched) => Some(watched),
                 Err(status) => {
                     tracing::info!(%status, "the display is not watched");
@@ -95,9 +124,9 @@ impl Handover {
                 }
             };
             // Another who takes it from them finds it watched.
-            self.displays.looked(u64::MAX);
-            let back = self.displays.free(DISPLAY).await;
-            self.displays.looked(fence);
+            self.displays.looked(display, u64::MAX);
+            let back = self.displays.free(display).await;
+            self.displays.looked(display, fence);
             // A lease that ended before the agents had stopped gave nobody the display.
             let back = back.filter(|back| back.fence >= fence);
             if let (Some(watched), Some(back)) = (watched, back.clone())
@@ -106,23 +135,23 @@ impl Handover {
                 tracing::info!(?error, "what a person left behind is not known");
             }
             drop(awaited);
-            let waiting = self.displays.take_waiting();
+            let waiting = self.displays.take_waiting(display);
             if let Some(back) = back.filter(|back| !back.note.is_empty()) {
                 self.pass_on(&back, &waiting).await;
             }
         }
     }
 
-    /// What the log has.
+    /// What the log has of the display that was there before.
     async fn last(&self) -> Result<Option<DesktopHandedBack>, Unknown> {
         let mut fold = self.journal.fold::<State>(stream()?);
         fold.refresh(&**self.journal.store()).await?;
-        Ok(fold.state.handed_back)
+        Ok(fold.state.handed_back.remove(&SHARED_DISPLAY))
     }
 
-    async fn watch(&self) -> Result<Watched, Status> {
-        let mut client =
-            ComputerClient::new(self.channel()).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    async fn watch(&self, display: u32) -> Result<Watched, Status> {
+        let client = self.seats.client(display);
+        let mut client = client.ok_or_else(|| Status::not_found("there is no such display"))?;
         let (until, requests) = mpsc::channel(1);
         let begun = async {
             let mut answers = client
@@ -146,9 +175,10 @@ impl Handover {
             before,
         } = watched;
         drop(until);
+        let display = back.display;
         let after = in_time(next(&mut answers)).await?;
         let back = DesktopHandedBack {
-            display: DISPLAY,
+            display: back.display,
             fence: back.fence,
             label: back.label,
             note: back.note,
@@ -164,7 +194,7 @@ impl Handover {
         self.journal
             .record(&mut fold, &command, own, &self.stop)
             .await?;
-        if let Some(back) = fold.state.handed_back {
+        if let Some(back) = fold.state.handed_back.remove(&display) {
             self.displays.tell_left(back);
         }
         Ok(())
@@ -197,10 +227,6 @@ impl Handover {
         let kept = self.blobs.store_picture(png).await;
         kept.inspect_err(|error| tracing::info!(%error, "a picture of the display is not kept"))
             .ok()
-    }
-
-    fn channel(&self) -> Channel {
-        socket::channel("http://computer", self.socket.clone())
     }
 }
 

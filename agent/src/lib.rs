@@ -24,6 +24,7 @@ mod mcp;
 mod prefix;
 mod rpc;
 mod saves;
+mod seats;
 pub mod serve;
 mod socket;
 pub mod supervise;

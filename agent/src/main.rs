@@ -73,6 +73,9 @@ struct ServeOptions {
     /// Where the display is acted on, where there is one.
     #[arg(long, default_value = computer::SOCKET)]
     computer: PathBuf,
+    /// The plan of the desktop, where there is one.
+    #[arg(long, default_value = desktop::PLAN_PATH)]
+    plan: PathBuf,
     /// The door through which models are reached.
     #[arg(long, default_value = "127.0.0.1:3128")]
     door: SocketAddr,
@@ -165,11 +168,15 @@ struct DesktopOptions {
     /// What there is to start.
     #[arg(long, default_value = desktop::PLAN_PATH)]
     plan: PathBuf,
+    /// Keep the display of this number that an agent has for itself. Standard input is the socket where it is
+    /// looked at and acted on.
+    #[arg(long, conflicts_with_all = ["socket", "sockets_on_stdout"])]
+    private: Option<u32>,
     /// Take the listening socket from standard input, as init gives it.
     #[arg(long, conflicts_with = "socket")]
     socket_on_stdin: bool,
     /// Make the listening socket here.
-    #[arg(long, required_unless_present = "socket_on_stdin")]
+    #[arg(long, required_unless_present_any = ["socket_on_stdin", "private"])]
     socket: Option<PathBuf>,
 }
 
@@ -222,6 +229,8 @@ fn run_serve(options: ServeOptions) -> anyhow::Result<()> {
         desktop: options.desktop,
         browser: options.browser,
         computer: options.computer,
+        // One that cannot be followed is the desktop's business.
+        plan: desktop::Plan::read(&options.plan).ok().flatten(),
         door: options.door,
         crash_at: options.crash_at,
         crash_after: options.crash_after,
@@ -271,6 +280,15 @@ fn run_desktop(options: DesktopOptions) -> anyhow::Result<()> {
         anyhow::bail!("there is no plan at `{}`", options.plan.display());
     };
     let listener = listener(options.socket)?;
+    if let Some(number) = options.private {
+        let plan = plan.private(number);
+        let plan =
+            plan.with_context(|| format!("the plan has no display {number} for an agent"))?;
+        return single_threaded()?.block_on(async {
+            let stop = stop_on_signals()?;
+            Ok(desktop::serve_private(plan, listener, stop).await?)
+        });
+    }
     let wanted = if options.sockets_on_stdout {
         desktop::handed::take(&std::io::stdout().as_fd().try_clone_to_owned()?)?
     } else {
@@ -301,6 +319,10 @@ fn run_browser(options: BrowserOptions) -> anyhow::Result<()> {
 fn run_computer(options: ComputerOptions) -> anyhow::Result<()> {
     if options.put_away {
         return Ok(computer::put_away()?);
+    }
+    if options.socket_on_stdin {
+        // Whoever keeps the display ends it with what is on it, this process too.
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     }
     let listener = listener(options.socket)?;
     let config = computer::Config {

@@ -28,6 +28,7 @@ use self::desktop::Desktop;
 use crate::{
     blobs::Blobs,
     control::Displays,
+    desktop::Plan,
     exec::{Execs, Toolhost},
     handover::Handover,
     identity::{self, IdentityFile},
@@ -37,6 +38,7 @@ use crate::{
         AgentsService, BoxLogService, FenceService, Gate, GuardLayer, SavesService, SessionService,
     },
     saves::Saves,
+    seats::Seats,
     tool::{
         ShellTool, TaskTool, TerminalTool, Tools, WebTool, browser_tools, computer_tools,
         file_tools, own_tools,
@@ -74,8 +76,10 @@ pub struct Config {
     pub desktop: PathBuf,
     /// Where the browser is asked for. It need not exist.
     pub browser: PathBuf,
-    /// Where the display is acted on. It need not exist.
+    /// Where the display is acted on. It need not exist. The sockets of displays for one agent stand beside it.
     pub computer: PathBuf,
+    /// What such displays are made of.
+    pub plan: Option<Plan>,
     /// The door through which models are reached.
     pub door: SocketAddr,
     /// For tests: abort just before the n-th append; 0 = never. Builds without debug assertions
@@ -125,16 +129,26 @@ pub async fn serve(
     let execs = Execs::new(journal.clone(), toolhost.clone());
     let blobs = Blobs::new(journal.clone());
     let tools = Tools::new(blobs.clone());
+    let displays = Displays::default();
+    let tasks = TaskTracker::new();
+    let seats = Seats::new(
+        config.computer.clone(),
+        config.plan.clone(),
+        wake_id.clone(),
+        journal.clone(),
+        displays.clone(),
+        tasks.clone(),
+        stop_turns.clone(),
+    );
     tools.replace(
         "shell",
         vec![
-            Arc::new(ShellTool::new(execs.clone())),
-            Arc::new(TerminalTool::new(execs.clone())),
+            Arc::new(ShellTool::new(execs.clone(), seats.clone())),
+            Arc::new(TerminalTool::new(execs.clone(), seats.clone())),
         ],
     );
     tools.replace("files", file_tools(&toolhost));
     tools.replace("web", vec![Arc::new(WebTool::new(&toolhost))]);
-    let displays = Displays::default();
     // Init makes the socket before it starts us, where the image has a browser.
     if config.browser.exists() {
         tools.replace(
@@ -145,7 +159,7 @@ pub async fn serve(
     if config.computer.exists() {
         tools.replace(
             "computer",
-            computer_tools(config.computer.clone(), displays.clone(), blobs.clone()),
+            computer_tools(seats.clone(), displays.clone(), blobs.clone()),
         );
     }
     tools.replace("own", own_tools(&blobs, &toolhost));
@@ -173,7 +187,6 @@ pub async fn serve(
     for_tasks.set(agents.clone()).ok();
     // What was under way is taken up at the release.
     let gate = Gate::default();
-    let tasks = TaskTracker::new();
     let (health, health_service) = tonic_health::server::health_reporter();
     let session = SessionServer::new(SessionService {
         journal: journal.clone(),
@@ -185,7 +198,7 @@ pub async fn serve(
     });
     health.set_serving::<SessionServer<SessionService>>().await;
     let handover = Handover {
-        socket: config.computer.clone(),
+        seats: seats.clone(),
         displays: displays.clone(),
         journal: journal.clone(),
         blobs: blobs.clone(),
@@ -198,8 +211,14 @@ pub async fn serve(
         execs: execs.clone(),
         gate: gate.clone(),
         saves: saves.clone(),
-        desktop: Desktop::new(config.desktop.clone(), wake_id, stop_turns.clone()),
+        desktop: Desktop::new(
+            config.desktop.clone(),
+            wake_id,
+            seats.clone(),
+            stop_turns.clone(),
+        ),
         handover,
+        seats,
         blobs: blobs.clone(),
         stop_turns: stop_turns.clone(),
         tasks: tasks.clone(),

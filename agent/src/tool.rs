@@ -75,6 +75,9 @@ pub(crate) trait Tool: Send + Sync {
         cancel: &CancellationToken,
     ) -> Option<Finished>;
 
+    /// An agent's turn has come to its end: what it had only for that can go. May be called again.
+    fn turn_over(&self, _: &str) {}
+
     /// Says what became of a call with side effects that an earlier process was carrying out.
     /// `None`: nobody knows.
     async fn recover(&self, _: &Context<'_>, _: Value) -> Option<Finished> {
@@ -86,6 +89,7 @@ pub(crate) trait Tool: Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) agent_id: &'a str,
+    pub(crate) asker: Asker,
     pub(crate) call: &'a ToolCall,
 }
 

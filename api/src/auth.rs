@@ -148,7 +148,7 @@ async fn at_the_end_of(left: Option<Duration>) {
     }
 }
 
-fn only_look() -> Status {
+pub fn only_look() -> Status {
     status::status(
         Code::PermissionDenied,
         "GUESTS_ONLY_LOOK",

@@ -6,10 +6,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use cocoonbox_events::{Aggregate, DesktopEvent, IllegalTransition, Payload};
 use cocoonbox_proto::log::v1::{
-    DesktopHandedBack, DesktopPart, DesktopPartFailed, DesktopPartStarted, DesktopPictured,
-    DesktopReady, DesktopStarted, DesktopWindow,
+    DesktopDisplayClosed, DesktopDisplayOpened, DesktopHandedBack, DesktopPart, DesktopPartFailed,
+    DesktopPartStarted, DesktopPictured, DesktopReady, DesktopStarted, DesktopWindow,
 };
 
 use crate::bounded;
@@ -30,6 +32,11 @@ pub const TYPED_MAX: usize = 32;
 /// Of a title, a role, a name.
 pub const TITLE_BYTES_MAX: usize = 200;
 pub const TYPED_BYTES_MAX: usize = 2_000;
+
+/// The display that all share.
+pub const SHARED_DISPLAY: u32 = 0;
+/// Of those that agents have for themselves, the highest number.
+pub const DISPLAY_MAX: u32 = 7;
 
 /// A part as it was reported last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,8 +63,10 @@ pub struct State {
     pub ready_ms: Option<u64>,
     /// What the display showed at the end of an earlier wake.
     pub pictured: Option<DesktopPictured>,
-    /// What the last person left behind who had the display.
-    pub handed_back: Option<DesktopHandedBack>,
+    /// What the last person left behind who had it, by display.
+    pub handed_back: BTreeMap<u32, DesktopHandedBack>,
+    /// The agents that have a display for themselves, by its number.
+    pub displays: BTreeMap<u32, String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +86,10 @@ pub enum Command {
     Picture(DesktopPictured),
     /// A person handed the display back. The same once more changes nothing.
     HandBack(DesktopHandedBack),
+    /// An agent gets a display for itself. One that it has changes nothing.
+    OpenDisplay(DesktopDisplayOpened),
+    /// Nothing of it runs any more. One that is not open changes nothing.
+    CloseDisplay(DesktopDisplayClosed),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +110,10 @@ pub enum Rejection {
     /// Nothing was ever shown.
     #[error("the desktop did not begin")]
     NotBegun,
+    #[error("no agent can have display {display} for itself; 1 to {DISPLAY_MAX} can be had")]
+    NoSuchDisplay { display: u32 },
+    #[error("agent `{agent_id}` has display {display}")]
+    DisplayTaken { display: u32, agent_id: String },
 }
 
 impl State {
@@ -191,11 +208,29 @@ impl State {
             shorten(&mut typed.name, TITLE_BYTES_MAX);
             shorten(&mut typed.text, TYPED_BYTES_MAX);
         }
-        Ok(if self.handed_back.as_ref() == Some(&back) {
+        Ok(if self.handed_back.get(&back.display) == Some(&back) {
             Vec::new()
         } else {
             vec![DesktopEvent::HandedBack(back)]
         })
+    }
+
+    fn open(&self, asked: &DesktopDisplayOpened) -> Result<Vec<DesktopEvent>, Rejection> {
+        let display = asked.display;
+        if !(1..=DISPLAY_MAX).contains(&display) {
+            return Err(Rejection::NoSuchDisplay { display });
+        }
+        if self.session.is_empty() {
+            return Err(Rejection::NotBegun);
+        }
+        match self.displays.get(&display) {
+            Some(agent_id) if *agent_id == asked.agent_id => Ok(Vec::new()),
+            Some(agent_id) => Err(Rejection::DisplayTaken {
+                display,
+                agent_id: agent_id.clone(),
+            }),
+            None => Ok(vec![DesktopEvent::DisplayOpened(asked.clone())]),
+        }
     }
 
     fn failed(failed: &DesktopPartFailed) -> Vec<DesktopEvent> {
@@ -277,12 +312,22 @@ impl Aggregate for State {
             }
             Command::Picture(picture) => self.picture(picture),
             Command::HandBack(back) => self.hand_back(back),
+            Command::OpenDisplay(asked) => self.open(asked),
+            Command::CloseDisplay(closed) => Ok(if self.displays.contains_key(&closed.display) {
+                vec![DesktopEvent::DisplayClosed(*closed)]
+            } else {
+                Vec::new()
+            }),
         }
     }
 
     fn evolve(mut self, event: &DesktopEvent) -> Result<Self, IllegalTransition> {
         match event {
             DesktopEvent::Started(started) => {
+                // Who gives displays out outlives the parts, but no wake.
+                if self.wake_id != started.wake_id {
+                    self.displays.clear();
+                }
                 return Ok(Self {
                     session: started.session.clone(),
                     wake_id: started.wake_id.clone(),
@@ -291,6 +336,7 @@ impl Aggregate for State {
                     ready_ms: None,
                     pictured: self.pictured,
                     handed_back: self.handed_back,
+                    displays: self.displays,
                 });
             }
             _ if self.session.is_empty() => {
@@ -303,7 +349,16 @@ impl Aggregate for State {
             DesktopEvent::PartFailed(failed) => self.took_failed(failed),
             DesktopEvent::Ready(ready) => self.ready_ms = self.ready_ms.or(Some(ready.since_ms)),
             DesktopEvent::Pictured(pictured) => self.pictured = Some(pictured.clone()),
-            DesktopEvent::HandedBack(back) => self.handed_back = Some(back.clone()),
+            DesktopEvent::HandedBack(back) => {
+                self.handed_back.insert(back.display, back.clone());
+            }
+            DesktopEvent::DisplayOpened(opened) => {
+                let agent_id = opened.agent_id.clone();
+                self.displays.insert(opened.display, agent_id);
+            }
+            DesktopEvent::DisplayClosed(closed) => {
+                self.displays.remove(&closed.display);
+            }
         }
         Ok(self)
     }

@@ -167,6 +167,8 @@ impl Kind {
             | Self::DesktopPartStarted
             | Self::DesktopReady
             | Self::DesktopPictured
+            | Self::DesktopDisplayOpened
+            | Self::DesktopDisplayClosed
             | Self::ShareRegenerated
             | Self::ShareRevoked
             | Self::ShareExpired => STEP,
@@ -261,7 +263,9 @@ pub fn husk(payload: &Payload) -> Option<Payload> {
             DesktopEvent::Started(_)
             | DesktopEvent::PartStarted(_)
             | DesktopEvent::Ready(_)
-            | DesktopEvent::Pictured(_),
+            | DesktopEvent::Pictured(_)
+            | DesktopEvent::DisplayOpened(_)
+            | DesktopEvent::DisplayClosed(_),
         )
         | Payload::Log(
             LogEvent::ErasureRequested(_)

@@ -276,6 +276,8 @@ registry! {
         153 "desktop.ready" v 1 => Ready(DesktopReady),
         154 "desktop.pictured" v 1 => Pictured(DesktopPictured),
         155 "desktop.handed_back" v 1 => HandedBack(DesktopHandedBack),
+        156 "desktop.display_opened" v 1 => DisplayOpened(DesktopDisplayOpened),
+        157 "desktop.display_closed" v 1 => DisplayClosed(DesktopDisplayClosed),
     }
     /// Stream `share/<box>` of an account log.
     Share(ShareEvent) {

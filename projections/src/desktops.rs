@@ -2,9 +2,11 @@
 //!
 //! Box logs are written in boxes, and a box may lie: nothing here fails on an odd sequence.
 
+use std::collections::BTreeMap;
+
 use cocoonbox_events::{DesktopEvent, Kind, LogInfo, LogKind, Payload, Recorded};
 use cocoonbox_proto::{
-    control::v1::{self as control, desktop::State},
+    control::v1::{self as control, AgentDisplay, desktop::State},
     log::v1::Image,
 };
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,8 @@ use crate::{
 
 /// As many as a desktop may have.
 const FAILING_MAX: usize = 32;
+/// As many as agents may have.
+const DISPLAYS_MAX: usize = 7;
 
 pub struct Desktops;
 
@@ -33,6 +37,8 @@ pub struct DesktopRow {
     pub failing: Vec<String>,
     /// What the display showed when the box last went to sleep.
     pub picture: Option<PictureRow>,
+    /// Agents that have a display for themselves, by its number.
+    pub displays: BTreeMap<u32, String>,
 }
 
 /// A picture in the box's log.
@@ -59,6 +65,11 @@ impl From<DesktopRow> for control::Desktop {
             failing: row.failing,
             ready_ms: row.ready_ms,
             last_picture: row.picture.map(Into::into),
+            displays: row
+                .displays
+                .into_iter()
+                .map(|(display, agent_id)| AgentDisplay { display, agent_id })
+                .collect(),
         }
     }
 }
@@ -84,7 +95,7 @@ impl Projection for Desktops {
     }
 
     fn version(&self) -> u32 {
-        2
+        3
     }
 
     fn views(&self) -> &'static [View] {
@@ -145,8 +156,12 @@ fn key(log: &LogInfo) -> String {
 fn step(row: &mut DesktopRow, event: DesktopEvent, taken_at_ms: i64) {
     match event {
         DesktopEvent::Started(started) => {
+            if row.wake_id != started.wake_id {
+                row.displays.clear();
+            }
             *row = DesktopRow {
                 wake_id: started.wake_id,
+                displays: std::mem::take(&mut row.displays),
                 picture: row.picture.take(),
                 ..DesktopRow::default()
             };
@@ -167,6 +182,14 @@ fn step(row: &mut DesktopRow, event: DesktopEvent, taken_at_ms: i64) {
         }
         // What agents are told of it is theirs; who had the display is in the account's log.
         DesktopEvent::HandedBack(_) => {}
+        DesktopEvent::DisplayOpened(opened) => {
+            if row.displays.len() < DISPLAYS_MAX {
+                row.displays.insert(opened.display, opened.agent_id);
+            }
+        }
+        DesktopEvent::DisplayClosed(closed) => {
+            row.displays.remove(&closed.display);
+        }
         DesktopEvent::Pictured(pictured) => {
             row.picture = pictured.image.map(|image| PictureRow {
                 blob: image.blob,

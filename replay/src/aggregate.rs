@@ -146,7 +146,11 @@ impl Known {
             Self::Desktop(state) => json!({
                 "wake_id": state.wake_id,
                 "ready": state.is_ready(),
-                "handed_back": state.handed_back.as_ref().map(|back| back.fence),
+                "handed_back": state.handed_back.values().map(|back| json!({
+                    "display": back.display,
+                    "fence": back.fence,
+                })).collect::<Vec<_>>(),
+                "displays": &state.displays,
                 "pictured": state.pictured.as_ref().and_then(|one| one.image.as_ref()).map(|image| &image.blob),
                 "down": state.parts.iter().filter(|part| !part.up).map(|part| &part.name).collect::<Vec<_>>(),
             }),

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use cocoonbox_proto::{
     log::v1::{DesktopTyped, DesktopWindow},
     toolhost::v1::{
-        ComputerActRequest, ComputerSeen, ComputerWatchRequest, FileResponse,
-        computer_server::Computer,
+        ComputerActRequest, ComputerCloseRequest, ComputerCloseResponse, ComputerSeen,
+        ComputerWatchRequest, FileResponse, computer_server::Computer,
     },
 };
 use tokio::sync::mpsc;
@@ -45,6 +45,15 @@ impl Computer for Service {
             self.holder.act(&agent_id, &args_json).await
         };
         Ok(Response::new(response(done)))
+    }
+
+    async fn close(
+        &self,
+        _: Request<ComputerCloseRequest>,
+    ) -> Result<Response<ComputerCloseResponse>, Status> {
+        // What is being answered is answered first, this call too.
+        self.stop.cancel();
+        Ok(Response::new(ComputerCloseResponse {}))
     }
 
     async fn watch(

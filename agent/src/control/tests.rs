@@ -98,13 +98,14 @@ async fn the_agent_reads_how_the_display_was_left() {
 #[test]
 fn a_note_is_for_those_who_were_refused_or_for_the_last_who_was_there() {
     let displays = Displays::default();
-    assert!(displays.take_waiting().is_empty());
-    displays.driven_by("a");
-    displays.driven_by("b.1");
-    let waiting = || Vec::from_iter(displays.take_waiting());
+    assert!(displays.take_waiting(0).is_empty());
+    displays.driven_by(0, "a");
+    displays.driven_by(0, "b.1");
+    let waiting = || Vec::from_iter(displays.take_waiting(0));
     assert_eq!(waiting(), ["b.1"]);
-    displays.wanted_by("a");
-    displays.wanted_by("c");
+    displays.wanted_by(0, "a");
+    displays.wanted_by(0, "c");
+    displays.wanted_by(1, "d");
     assert_eq!(waiting(), ["a", "c"]);
     assert_eq!(waiting(), ["b.1"]);
 }

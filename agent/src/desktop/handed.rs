@@ -18,7 +18,7 @@ use rustix::net::{
 };
 
 /// More than there are parts that somebody can ask for.
-const SOCKETS_MAX: usize = 8;
+const SOCKETS_MAX: usize = 16;
 const NAMES_BYTES_MAX: usize = 1024;
 
 /// Returns what the process has to find as its standard output.

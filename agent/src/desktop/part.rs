@@ -31,6 +31,8 @@ const STOP_MAX: Duration = Duration::from_millis(500);
 pub(super) enum Happened {
     /// It answers.
     Started { part: String, took: Duration },
+    /// It was on demand, and nobody wants it any more.
+    Ended { part: String },
     /// It ended, or did not come up.
     Failed {
         part: String,
@@ -62,6 +64,8 @@ pub(super) struct Keeper {
     pub(super) environment: Arc<BTreeMap<String, String>>,
     /// What has to be asked for before it is started.
     pub(super) demand: Option<Demand>,
+    /// Cancelled when it has ended well; then it is not started again.
+    pub(super) last: Option<CancellationToken>,
     pub(super) output: Output,
     pub(super) announce: watch::Sender<bool>,
     pub(super) happened: mpsc::Sender<Happened>,
@@ -102,7 +106,15 @@ impl Keeper {
                 Over::Stopped => return,
                 // With everything else, which is asked to end in no order.
                 Over::Failed(_) if stop.is_cancelled() => return,
-                Over::Bereft | Over::Done => {}
+                Over::Bereft => {}
+                Over::Done => {
+                    let part = self.part.name.clone();
+                    self.happened.send(Happened::Ended { part }).await.ok();
+                    if let Some(last) = &self.last {
+                        last.cancel();
+                        return;
+                    }
+                }
                 Over::Failed(ending) => {
                     let wait = backoff.failed(began.elapsed());
                     let failures = backoff.failures();

@@ -107,6 +107,7 @@ fn what(number: u64, happened: Happened) -> What {
             part,
             took_ms: ms(took),
         }),
+        Happened::Ended { part } => What::Ended(part),
         Happened::Failed {
             part,
             ending,

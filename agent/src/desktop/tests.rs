@@ -28,7 +28,7 @@ impl Desktop {
         let told = move |one| drop(sender.send(one));
         let wanted = std::os::unix::net::UnixListener::bind(folder.path().join("wanted")).unwrap();
         let wanted = HashMap::from([("wanted".to_owned(), Demand::new(wanted).unwrap())]);
-        let task = tokio::spawn(run(plan, wanted, stop.clone(), told));
+        let task = tokio::spawn(run(plan, wanted, None, stop.clone(), told));
         Self {
             happened,
             stop,
@@ -45,7 +45,7 @@ impl Desktop {
     async fn started(&mut self) -> String {
         match self.next().await {
             Happened::Started { part, .. } => part,
-            failed @ Happened::Failed { .. } => panic!("{failed:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -141,6 +141,7 @@ command = ["sleep", "1000"]
                 assert!(matches!(ending, Ending::NotStarted(_)), "{ending:?}");
                 waits.push(wait.as_millis());
             }
+            ended @ Happened::Ended { .. } => panic!("{ended:?}"),
         }
     }
     assert_eq!(waits[..3], [100, 200, 400]);
@@ -176,11 +177,13 @@ async fn a_part_on_demand_runs_while_it_is_wanted() {
         std::io::Write::write_all(&mut caller, word).unwrap();
         caller
     };
-    // What ends well comes back for the next one only, and says nothing of it.
+    // What ends well comes back for the next one only.
     for _ in 0..2 {
         let caller = ask(b"good");
         assert_eq!(desktop.started().await, "wanted");
         drop(caller);
+        let ended = desktop.next().await;
+        assert!(matches!(ended, Happened::Ended { part } if part == "wanted"));
     }
     let caller = ask(b"evil");
     assert_eq!(desktop.started().await, "wanted");
@@ -195,4 +198,69 @@ async fn a_part_on_demand_runs_while_it_is_wanted() {
     drop(ask(b"good"));
     assert_eq!(desktop.started().await, "wanted");
     desktop.end().await;
+}
+
+/// `$F` is a folder of the test's own. Its part `computer` ends well when it is told so.
+const PRIVATE: &str = r#"
+part = []
+[private]
+count = 2
+[private.environment]
+NUMBER = "{n}"
+[[private.part]]
+name = "screen"
+command = ["sh", "-c", "echo $$ > $F/screen-$NUMBER; exec sleep 1000"]
+ready = { command = ["test", "-s", "$F/screen-{n}"] }
+[[private.part]]
+name = "computer"
+command = ["python3", "-c", """
+import socket
+listener = socket.socket(fileno=0)
+listener.setblocking(True)
+caller, _ = listener.accept()
+caller.sendall(b'up')
+caller.recv(4)
+"""]
+needs = ["screen"]
+on_demand = true
+"#;
+
+fn private(folder: &Path, plan: &str) -> Plan {
+    let plan = plan.replace("$F", folder.to_str().unwrap());
+    let path = folder.join("desktop.toml");
+    std::fs::write(&path, plan).unwrap();
+    Plan::read(&path).unwrap().unwrap().private(2).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_display_of_ones_own_is_up_when_it_is_asked_for_and_ends_with_its_computer() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = private(folder.path(), PRIVATE);
+    let socket = folder.path().join("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let kept = tokio::spawn(serve_private(plan, listener, CancellationToken::new()));
+    let mut caller = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    let caller = tokio::task::spawn_blocking(move || {
+        let mut word = [0; 2];
+        std::io::Read::read_exact(&mut caller, &mut word).unwrap();
+        assert_eq!(&word, b"up");
+        caller
+    });
+    let caller = timeout(MAX, caller).await.unwrap().unwrap();
+    let pid = std::fs::read_to_string(folder.path().join("screen-2")).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    assert!(lives(pid));
+    drop(caller);
+    timeout(MAX, kept).await.unwrap().unwrap().unwrap();
+    assert!(!lives(pid), "something is left");
+}
+
+#[tokio::test]
+async fn a_display_of_ones_own_that_does_not_come_up_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = private(folder.path(), &PRIVATE.replace("exec sleep 1000", "exit 4"));
+    let listener = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+    let kept = serve_private(plan, listener, CancellationToken::new());
+    let kept = timeout(MAX, kept).await.unwrap();
+    assert!(matches!(kept, Err(Error::Private(part)) if part == "screen"));
 }

@@ -119,6 +119,7 @@ pub(super) fn on_demand(layout: &Layout) -> Vec<(String, Callers)> {
         // The user's own programs open pages.
         "browser" if layout.browser.exists() => Some((name, Callers::All)),
         "computer" => Some((name, Callers::Agent)),
+        _ if name.starts_with("display-") => Some((name, Callers::Agent)),
         _ => None,
     };
     names.filter_map(callers).collect()

@@ -26,6 +26,7 @@ use crate::{
     handover::Handover,
     journal::{Branch, Journal, LINEAGE_MAX, LineageError},
     saves::Saves,
+    seats::Seats,
     serve::{desktop::Desktop, history},
     turn::Agents,
 };
@@ -44,6 +45,7 @@ pub(crate) struct BoxLogService {
     pub(crate) desktop: Desktop,
     /// Watched from the release on.
     pub(crate) handover: Handover,
+    pub(crate) seats: Seats,
     pub(crate) blobs: Blobs,
     /// Ends the turn loops.
     pub(crate) stop_turns: CancellationToken,
@@ -222,6 +224,8 @@ impl BoxLog for BoxLogService {
             let desktop = self.desktop.clone();
             self.tasks.spawn(desktop.follow(self.journal.clone()));
             self.tasks.spawn(self.handover.clone().follow());
+            let seats = self.seats.clone();
+            self.tasks.spawn(async move { seats.begin().await });
             tracing::info!(log = %tail.log, pos = tail.pos, "released");
         }
         Ok(Response::new(told_tail(tail)))

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use cocoonbox_commands::desktop::{Command, Rejection, STREAM, State};
+use cocoonbox_commands::desktop::{Command, Rejection, SHARED_DISPLAY, STREAM, State};
 use cocoonbox_events::{Fold, StreamName};
 use cocoonbox_proto::{
     log::v1::{DesktopPictured, DesktopStarted},
@@ -18,6 +18,7 @@ use tonic::{Status, transport::Channel};
 use crate::{
     blobs::{self, Blobs},
     journal::{Error, Journal},
+    seats::Seats,
     socket,
 };
 
@@ -43,10 +44,12 @@ enum NoPicture {
 }
 
 /// Follows the desktop's reports.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Desktop {
     socket: PathBuf,
     wake_id: String,
+    /// Whoever gives displays to agents hears of their ends.
+    seats: Seats,
     stop: CancellationToken,
 }
 
@@ -60,10 +63,16 @@ enum End {
 
 impl Desktop {
     /// `socket` is not there where the box has no desktop.
-    pub(crate) fn new(socket: PathBuf, wake_id: String, stop: CancellationToken) -> Self {
+    pub(crate) fn new(
+        socket: PathBuf,
+        wake_id: String,
+        seats: Seats,
+        stop: CancellationToken,
+    ) -> Self {
         Self {
             socket,
             wake_id,
+            seats,
             stop,
         }
     }
@@ -148,7 +157,7 @@ impl Desktop {
         let stream = StreamName::new(STREAM).map_err(|_| NoPicture::Stream)?;
         let mut fold = journal.fold::<State>(stream);
         let pictured = Command::Picture(DesktopPictured {
-            display: 0,
+            display: SHARED_DISPLAY,
             image: Some(image),
         });
         journal
@@ -170,7 +179,14 @@ impl Desktop {
                 since_ms: report.since_ms,
                 started,
             },
-            What::Failed(failed) => Command::PartFailed { session, failed },
+            What::Failed(failed) => {
+                self.seats.ended(&failed.part);
+                Command::PartFailed { session, failed }
+            }
+            What::Ended(part) => {
+                self.seats.ended(&part);
+                return None;
+            }
         })
     }
 

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use cocoonbox_commands::desktop::SHARED_DISPLAY;
 use cocoonbox_proto::toolhost::v1::{BrowserActRequest, browser_client::BrowserClient};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -22,7 +23,7 @@ use crate::{
         MESSAGE_BYTES_MAX,
         action::{Act, Look},
     },
-    control::{DISPLAY, Displays},
+    control::Displays,
     socket,
     wire::ToolSpec,
 };
@@ -55,7 +56,7 @@ pub(crate) fn browser_tools(
     let client = BrowserClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let acts = BrowserTool {
         client: client.clone(),
-        driven: Driven::new(DISPLAY, displays, blobs),
+        driven: Driven::new(displays, blobs),
         spec: act_spec(),
     };
     let looks = BrowserLookTool {
@@ -82,7 +83,8 @@ impl Tool for BrowserTool {
             return Some(finished);
         }
         let done = ask(&self.client, context, &args, false);
-        Some(self.driven.act(context.agent_id, done).await)
+        let acted = self.driven.act(SHARED_DISPLAY, context.agent_id, done);
+        Some(acted.await)
     }
 }
 

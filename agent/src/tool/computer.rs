@@ -1,8 +1,8 @@
-//! `computer` and `computer_look`: the box's display, through whoever holds it.
+//! `computer` and `computer_look`: a display of the box, through whoever holds it.
 //!
 //! Only agents that work at the screen have them: the others say what they want done, by `task`.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use cocoonbox_proto::{
@@ -23,50 +23,83 @@ use super::{
 };
 use crate::{
     blobs::Blobs,
-    computer::{
-        MESSAGE_BYTES_MAX,
-        action::{Act, Look},
-    },
-    control::{DISPLAY, Displays},
-    socket,
+    computer::action::{Act, Look},
+    control::Displays,
+    journal,
+    seats::{NoSeat, Seat, Seats},
     wire::ToolSpec,
 };
 
 const SILENT: &str = "the display does not answer";
+/// Before the first answer from a display that others are not at.
+const OWN_DISPLAY: &str = "[another agent is at the display that the person looks at, so you have one of your own. It \
+    has no windows yet: what you start with `shell` in the background shows on it, pages of `browser` do not. It ends \
+    with your turn.]";
 /// Longer than anything that is done there takes: ten thousand characters, typed, and a minute of waiting.
 const ANSWER_MAX: Duration = Duration::from_mins(2);
 
 /// `computer`.
 struct ComputerTool {
-    client: ComputerClient<Channel>,
-    driven: Driven,
+    at: At,
     spec: ToolSpec,
 }
 
 /// `computer_look`.
 struct ComputerLookTool {
-    client: ComputerClient<Channel>,
+    at: At,
     spec: ToolSpec,
 }
 
-/// Returns the tools of the display that is asked for at this socket.
-pub(crate) fn computer_tools(
-    socket: PathBuf,
-    displays: Displays,
-    blobs: Blobs,
-) -> Vec<Arc<dyn Tool>> {
-    let channel = socket::channel("http://computer", socket);
-    let client = ComputerClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+/// What both have.
+#[derive(Clone)]
+struct At {
+    seats: Seats,
+    driven: Arc<Driven>,
+}
+
+/// Returns the tools of the displays.
+pub(crate) fn computer_tools(seats: Seats, displays: Displays, blobs: Blobs) -> Vec<Arc<dyn Tool>> {
+    let driven = Arc::new(Driven::new(displays, blobs));
+    let at = At { seats, driven };
     let looks = ComputerLookTool {
-        client: client.clone(),
+        at: at.clone(),
         spec: look_spec(),
     };
     let acts = ComputerTool {
-        client,
-        driven: Driven::new(DISPLAY, displays, blobs),
+        at,
         spec: act_spec(),
     };
     vec![Arc::new(looks), Arc::new(acts)]
+}
+
+impl At {
+    /// Carries out what is asked at the agent's display. `None`: the process ends.
+    async fn do_there(&self, context: &Context<'_>, args: &Value, look: bool) -> Option<Finished> {
+        let agent_id = context.agent_id;
+        let seat = match self.seats.seat(agent_id).await {
+            Ok(seat) => seat,
+            Err(NoSeat::Journal(journal::Error::Closed)) => return None,
+            Err(none) => return Some(Finished::error(format!("nothing was done: {none}"))),
+        };
+        let Seat {
+            display,
+            client,
+            is_new,
+        } = seat;
+        if is_new {
+            self.driven.begins(display, agent_id);
+        }
+        let done = ask(client, agent_id, args, look);
+        let mut done = if look {
+            done.await
+        } else {
+            self.driven.act(display, agent_id, done).await
+        };
+        if is_new {
+            done.content = format!("{OWN_DISPLAY}\n{}", done.content);
+        }
+        Some(done)
+    }
 }
 
 #[async_trait]
@@ -89,8 +122,11 @@ impl Tool for ComputerTool {
         if let Err(finished) = typed::<Act>(args.clone()) {
             return Some(finished);
         }
-        let done = ask(&self.client, context, &args, false);
-        Some(self.driven.act(context.agent_id, done).await)
+        self.at.do_there(context, &args, false).await
+    }
+
+    fn turn_over(&self, agent_id: &str) {
+        self.at.seats.leave(agent_id);
     }
 }
 
@@ -113,26 +149,35 @@ impl Tool for ComputerLookTool {
         if let Err(finished) = typed::<Look>(args.clone()) {
             return Some(finished);
         }
-        Some(ask(&self.client, context, &args, true).await)
+        self.at.do_there(context, &args, true).await
     }
 }
 
+/// What programs get that an agent starts, so that their windows show where it is.
+pub(super) async fn shown(seats: &Seats, context: &Context<'_>) -> HashMap<String, String> {
+    if is_at_screen(context.asker) {
+        seats.environment(context.agent_id).await
+    } else {
+        HashMap::new()
+    }
+}
+
+/// Only these have a display.
 fn is_at_screen(asker: Asker) -> bool {
     asker.role == ModelRole::Computer
 }
 
 async fn ask(
-    client: &ComputerClient<Channel>,
-    context: &Context<'_>,
+    mut client: ComputerClient<Channel>,
+    agent_id: &str,
     args: &Value,
     look: bool,
 ) -> Finished {
     let request = ComputerActRequest {
-        agent_id: context.agent_id.to_owned(),
+        agent_id: agent_id.to_owned(),
         args_json: args.to_string(),
         look,
     };
-    let mut client = client.clone();
     match timeout(ANSWER_MAX, client.act(request)).await {
         Ok(answer) => finished(answer.map(tonic::Response::into_inner), SILENT),
         Err(_) => Finished::error(format!("{SILENT} within {} s", ANSWER_MAX.as_secs())),

@@ -11,23 +11,21 @@ use cocoonbox_proto::{agent::v1::HandBack, log::v1::DesktopHandedBack};
 use super::{Finished, Picture, handed_back};
 use crate::{
     blobs::Blobs,
-    control::{DISPLAY, Displays, Refused},
+    control::{Displays, Refused},
 };
 
-/// A display that agents act on, unless a person does.
+/// Displays that agents act on, unless a person does.
 pub(super) struct Driven {
-    display: u32,
     displays: Displays,
-    /// Which hand-over each agent was told of last; 0 = none, and it was here before.
-    told: Mutex<HashMap<String, u64>>,
+    /// Which hand-over of a display each agent was told of last; 0 = none, and it was here before.
+    told: Mutex<HashMap<(u32, String), u64>>,
     /// Where pictures are.
     blobs: Blobs,
 }
 
 impl Driven {
-    pub(super) fn new(display: u32, displays: Displays, blobs: Blobs) -> Self {
+    pub(super) fn new(displays: Displays, blobs: Blobs) -> Self {
         Self {
-            display,
             displays,
             told: Mutex::default(),
             blobs,
@@ -37,22 +35,21 @@ impl Driven {
     /// Carries an action out, unless a person has control, and for as long as none takes it.
     pub(super) async fn act(
         &self,
+        display: u32,
         agent_id: &str,
         action: impl Future<Output = Finished>,
     ) -> Finished {
-        let permit = match self.displays.enter(self.display) {
+        let permit = match self.displays.enter(display) {
             Ok(permit) => permit,
             Err(refused) => {
-                self.was_here(agent_id);
-                if self.display == DISPLAY && matches!(refused, Refused::Held { .. }) {
-                    self.displays.wanted_by(agent_id);
+                self.was_here(display, agent_id);
+                if matches!(refused, Refused::Held { .. }) {
+                    self.displays.wanted_by(display, agent_id);
                 }
                 return Finished::error(said(&refused));
             }
         };
-        if self.display == DISPLAY {
-            self.displays.driven_by(agent_id);
-        }
+        self.displays.driven_by(display, agent_id);
         let mut done = tokio::select! {
             done = action => done,
             () = permit.revoked() => Finished::error(
@@ -65,18 +62,27 @@ impl Driven {
         drop(permit);
         match back {
             Some(back) => self.tell(agent_id, &back, &mut done).await,
-            None => self.was_here(agent_id),
+            None => self.was_here(display, agent_id),
         }
         done
     }
 
+    /// Takes note that an agent begins at a display that nobody was at before.
+    pub(super) fn begins(&self, display: u32, agent_id: &str) {
+        // What people did at an earlier one of this number is no news of this one.
+        let fence = self.displays.handed_back(display);
+        let fence = fence.map_or(0, |back| back.fence);
+        self.told().insert((display, agent_id.to_owned()), fence);
+    }
+
     /// Says what a person left behind to an agent that goes on, once.
     async fn tell(&self, agent_id: &str, back: &HandBack, done: &mut Finished) {
-        let before = self.told().insert(agent_id.to_owned(), back.fence);
+        let seat = (back.display, agent_id.to_owned());
+        let before = self.told().insert(seat, back.fence);
         if before == Some(back.fence) {
             return;
         }
-        let left = self.displays.left(back.fence).await;
+        let left = self.displays.left(back.display, back.fence).await;
         let mut told = handed_back::said(back, left.as_deref());
         // One that knows nothing of how it was sees by looking how it is.
         if let Some(left) = left.filter(|_| before.is_some()) {
@@ -110,11 +116,12 @@ impl Driven {
         pictures
     }
 
-    fn was_here(&self, agent_id: &str) {
-        self.told().entry(agent_id.to_owned()).or_default();
+    fn was_here(&self, display: u32, agent_id: &str) {
+        let seat = (display, agent_id.to_owned());
+        self.told().entry(seat).or_default();
     }
 
-    fn told(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+    fn told(&self) -> MutexGuard<'_, HashMap<(u32, String), u64>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

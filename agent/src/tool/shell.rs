@@ -1,6 +1,6 @@
 //! `shell`: a command as an exec of the log.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use cocoonbox_proto::log::v1::{
@@ -14,11 +14,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Context, Finished, Tool,
     args::typed,
+    computer::shown,
     schema::{flag, number, object, text},
     terminal::plain,
 };
 use crate::{
     exec::{Ending, Execs, Live, Spec, StartError},
+    seats::Seats,
     wire::ToolSpec,
 };
 
@@ -32,6 +34,7 @@ const FIRST_OUTPUT_MAX: Duration = Duration::from_secs(1);
 /// `shell`.
 pub(crate) struct ShellTool {
     execs: Execs,
+    seats: Seats,
     spec: ToolSpec,
 }
 
@@ -45,7 +48,7 @@ struct Shell {
 }
 
 impl ShellTool {
-    pub(crate) fn new(execs: Execs) -> Self {
+    pub(crate) fn new(execs: Execs, seats: Seats) -> Self {
         let description = "Runs a command with bash in /workspace as the user of this box. Returns \
             the exit code and what was written to both outputs, the middle left out where it is \
             long. There is no terminal and no input. A command that does not end by itself (a \
@@ -66,7 +69,7 @@ impl ShellTool {
                 &["command"],
             ),
         };
-        Self { execs, spec }
+        Self { execs, seats, spec }
     }
 }
 
@@ -87,7 +90,10 @@ impl Tool for ShellTool {
         cancel: &CancellationToken,
     ) -> Option<Finished> {
         match parse(args) {
-            Ok(args) => run(&self.execs, context, args, cancel).await,
+            Ok(args) => {
+                let env = shown(&self.seats, context).await;
+                run(&self.execs, context, args, env, cancel).await
+            }
             Err(finished) => Some(finished),
         }
     }
@@ -118,6 +124,7 @@ async fn run(
     execs: &Execs,
     context: &Context<'_>,
     args: Shell,
+    env: HashMap<String, String>,
     cancel: &CancellationToken,
 ) -> Option<Finished> {
     let call = context.call;
@@ -130,6 +137,7 @@ async fn run(
     let spec = Spec {
         exec_id: exec_id.clone(),
         argv: vec!["bash".to_owned(), "-c".to_owned(), args.command],
+        env,
         timeout_ms,
         tool_call_id: call.tool_call_id.clone(),
         background: args.background,

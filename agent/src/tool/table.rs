@@ -111,7 +111,11 @@ impl Tools {
     ) -> Option<Told> {
         let finished = match self.found(asker, call) {
             Ok((tool, read)) => {
-                let context = Context { agent_id, call };
+                let context = Context {
+                    agent_id,
+                    asker,
+                    call,
+                };
                 let running = tool.run(&context, read.value, cancel);
                 let finished = if tool.stops() {
                     running.await
@@ -142,7 +146,11 @@ impl Tools {
     ) -> Option<Told> {
         let finished = match self.found(asker, call) {
             Ok((tool, read)) => {
-                let context = Context { agent_id, call };
+                let context = Context {
+                    agent_id,
+                    asker,
+                    call,
+                };
                 let finished = tool.recover(&context, read.value).await?;
                 finished.repaired(&read.repairs)
             }
@@ -150,6 +158,13 @@ impl Tools {
             Err(problem) => Finished::error(format!("nothing was run: {problem}")),
         };
         Some(finished.told(&self.blobs).await)
+    }
+
+    /// Tells every tool that an agent's turn has come to its end.
+    pub(crate) fn turn_over(&self, agent_id: &str) {
+        for tool in &*self.all() {
+            tool.turn_over(agent_id);
+        }
     }
 
     fn found(&self, asker: Asker, call: &ToolCall) -> Result<(Arc<dyn Tool>, Read), Problem> {

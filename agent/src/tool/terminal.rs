@@ -28,7 +28,7 @@ use super::{
     args::typed,
     schema::{flag, number, object, text},
 };
-use crate::{exec::Execs, wire::ToolSpec};
+use crate::{exec::Execs, seats::Seats, wire::ToolSpec};
 
 /// How long a call waits where the model says nothing.
 const WAIT_DEFAULT_MS: u64 = 20_000;
@@ -79,9 +79,9 @@ struct Deed {
 }
 
 impl TerminalTool {
-    pub(crate) fn new(execs: Execs) -> Self {
+    pub(crate) fn new(execs: Execs, seats: Seats) -> Self {
         Self {
-            sessions: Sessions::new(execs),
+            sessions: Sessions::new(execs, seats),
             spec: spec(),
         }
     }

@@ -127,6 +127,7 @@ impl TurnLoop {
                 Next::Idle => {
                     // The next turn asks anew.
                     self.told = None;
+                    self.shared.tools.turn_over(&self.agent_id);
                     self.shared.roster.settle();
                     if self.rest().await? {
                         return Ok(());

@@ -3,6 +3,7 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
+use cocoonbox_commands::desktop::SHARED_DISPLAY;
 use cocoonbox_events::Clock;
 use cocoonbox_machines::{BoxId, Machines, WakeId};
 use cocoonbox_proto::{
@@ -27,7 +28,7 @@ use super::{
 };
 use crate::{
     accounts::Accounts,
-    auth::Caller,
+    auth::{Caller, only_look},
     channel::BoxChannel,
     control::{Controls, DISPLAYS, Desks},
     edge::no_such_box,
@@ -108,6 +109,10 @@ impl Session for Screens {
         let start = first(&mut input).await?;
         let problem = || status::bad_field("display", format!("is 0 to {}", DISPLAYS - 1));
         let standing = handle.standing(start.display).ok_or_else(problem)?;
+        if user_id.is_none() && start.display != SHARED_DISPLAY {
+            // What is shared is what a person would see who sits at the box.
+            return Err(only_look());
+        }
         let place = handle.place(user_id.is_none())?;
         let screen = self.dial(&channel, start.display).await?;
         let is_guest = user_id.is_none();

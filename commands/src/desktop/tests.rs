@@ -265,7 +265,7 @@ fn what_was_left_behind_is_written_once_and_bounded() {
     let mut desktop = Desktop::begun();
     assert_eq!(desktop.take(&back), ["desktop.handed_back"]);
     assert!(desktop.take(&back).is_empty());
-    let kept = desktop.0.handed_back.as_ref().unwrap();
+    let kept = &desktop.0.handed_back[&SHARED_DISPLAY];
     assert_eq!(
         (kept.windows_after.len(), kept.typed.len()),
         (WINDOWS_MAX, TYPED_MAX)
@@ -278,4 +278,41 @@ fn what_was_left_behind_is_written_once_and_bounded() {
     // It outlives its session.
     desktop.take(&begin("s2"));
     assert!(desktop.take(&back).is_empty());
+}
+
+#[test]
+fn a_display_is_one_agents_until_it_is_closed_or_the_box_sleeps() {
+    let open = |display, agent_id: &str| {
+        Command::OpenDisplay(DesktopDisplayOpened {
+            display,
+            agent_id: agent_id.to_owned(),
+        })
+    };
+    let close = Command::CloseDisplay(DesktopDisplayClosed { display: 1 });
+    let nothing = State::default().decide(&open(1, "a"));
+    assert_eq!(nothing, Err(Rejection::NotBegun));
+    let mut desktop = Desktop::begun();
+    assert!(desktop.take(&close).is_empty());
+    for display in [SHARED_DISPLAY, DISPLAY_MAX + 1] {
+        let refused = desktop.0.decide(&open(display, "a"));
+        assert_eq!(refused, Err(Rejection::NoSuchDisplay { display }));
+    }
+    assert_eq!(desktop.take(&open(1, "a")), ["desktop.display_opened"]);
+    assert!(desktop.take(&open(1, "a")).is_empty());
+    let taken = Err(Rejection::DisplayTaken {
+        display: 1,
+        agent_id: "a".to_owned(),
+    });
+    assert_eq!(desktop.0.decide(&open(1, "b")), taken);
+    assert_eq!(desktop.take(&close), ["desktop.display_closed"]);
+    assert_eq!(desktop.take(&open(1, "b")), ["desktop.display_opened"]);
+    // Who gives them out does not end with the parts, and ends with the wake.
+    desktop.take(&begin("s2"));
+    assert!(desktop.take(&open(1, "b")).is_empty());
+    let Command::Begin(mut next) = begin("s3") else {
+        unreachable!("it begins");
+    };
+    next.wake_id = "w2".to_owned();
+    desktop.take(&Command::Begin(next));
+    assert_eq!(desktop.take(&open(1, "a")), ["desktop.display_opened"]);
 }

@@ -72,6 +72,28 @@ impl TheBox {
         Ok(taken.into_inner())
     }
 
+    /// Takes control of a display that an agent has for itself.
+    pub async fn take_display(&self, display: u32, lease_id: &str) -> Result<ControlState, Status> {
+        let request = TakeControlRequest {
+            display,
+            lease_id: lease_id.into(),
+            ..TakeControlRequest::default()
+        };
+        let taken = self.user.control(&self.id).take(request).await?;
+        Ok(taken.into_inner())
+    }
+
+    /// Hands such a display back.
+    pub async fn hand_back_display(&self, display: u32, lease_id: &str) {
+        let request = ReleaseControlRequest {
+            display,
+            lease_id: lease_id.into(),
+            ..ReleaseControlRequest::default()
+        };
+        let released = self.user.control(&self.id).release(request).await;
+        released.expect("it is let go");
+    }
+
     /// Hands the display back.
     pub async fn hand_back(&self, lease_id: &str, note: &str) {
         let request = ReleaseControlRequest {
@@ -112,7 +134,19 @@ impl Viewer {
         lease_id: &str,
         is_enough: impl Fn(&[u8]) -> bool,
     ) -> Result<Self, Status> {
-        let (requests, sent) = begin(lease_id).await;
+        let (requests, sent) = begin(0, lease_id).await;
+        let mut session = the_box.user.session(&the_box.id);
+        let frames = session.screen(ReceiverStream::new(sent)).await?;
+        Self::greet(requests, frames, is_enough).await
+    }
+
+    /// Looks at a display that an agent has for itself, and does nothing there.
+    pub async fn of_display(
+        the_box: &TheBox,
+        display: u32,
+        is_enough: impl Fn(&[u8]) -> bool,
+    ) -> Result<Self, Status> {
+        let (requests, sent) = begin(display, "").await;
         let mut session = the_box.user.session(&the_box.id);
         let frames = session.screen(ReceiverStream::new(sent)).await?;
         Self::greet(requests, frames, is_enough).await
@@ -124,7 +158,7 @@ impl Viewer {
         secret: &str,
         is_enough: impl Fn(&[u8]) -> bool,
     ) -> Result<Self, Status> {
-        let (requests, sent) = begin("").await;
+        let (requests, sent) = begin(0, "").await;
         let mut asked = Request::new(ReceiverStream::new(sent));
         let secret = secret.parse().expect("a secret is ASCII");
         asked.metadata_mut().insert("x-cocoonbox-share", secret);
@@ -190,10 +224,13 @@ impl Viewer {
     }
 }
 
-async fn begin(lease_id: &str) -> (mpsc::Sender<ScreenRequest>, mpsc::Receiver<ScreenRequest>) {
+async fn begin(
+    display: u32,
+    lease_id: &str,
+) -> (mpsc::Sender<ScreenRequest>, mpsc::Receiver<ScreenRequest>) {
     let (requests, sent) = mpsc::channel(16);
     let start = Frame::Start(ScreenStart {
-        display: 0,
+        display,
         lease_id: lease_id.into(),
     });
     let first = ScreenRequest { frame: Some(start) };

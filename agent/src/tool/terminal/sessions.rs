@@ -12,7 +12,8 @@ use tokio::{sync::Mutex, time::timeout};
 use super::{plain::plain, view::View};
 use crate::{
     exec::{Execs, Live, Spec, StartError},
-    tool::Context,
+    seats::Seats,
+    tool::{Context, computer::shown},
 };
 
 /// How long a shell may take to show its first prompt. It is typed into all the same then.
@@ -25,6 +26,7 @@ const LAST_CHARS_MAX: usize = 2_000;
 /// Every session that this process opened.
 pub(super) struct Sessions {
     execs: Execs,
+    seats: Seats,
     all: Mutex<HashMap<Key, Entry>>,
 }
 
@@ -51,9 +53,10 @@ pub(super) enum Found {
 }
 
 impl Sessions {
-    pub(super) fn new(execs: Execs) -> Self {
+    pub(super) fn new(execs: Execs, seats: Seats) -> Self {
         Self {
             execs,
+            seats,
             all: Mutex::default(),
         }
     }
@@ -93,11 +96,13 @@ impl Sessions {
             }
         };
         number += 1;
+        let mut env = shown(&self.seats, context).await;
+        env.extend(environment());
         let exec_id = exec_id(context.agent_id, name, number);
         let spec = Spec {
             exec_id: exec_id.clone(),
             argv: shell(),
-            env: environment(),
+            env,
             timeout_ms,
             tool_call_id: context.call.tool_call_id.clone(),
             background: true,
