@@ -53,6 +53,14 @@ export async function marks() {
     await page.goBack();
     await until(() => document.querySelector(".items")?.innerText.includes("Now speak slowly"));
   });
+  await check("a hand-over is a mark, with what the screen showed before and after", async () => {
+    await tab("Files");
+    await find("handed back");
+    await page.locator(".mark-card summary").setTimeout(WAIT_MS).click();
+    await until(() => [...document.querySelectorAll(".handover img")].filter((image) => image.naturalWidth > 100).length === 2);
+    await accessible("hand-over");
+    await picture("hand-over");
+  });
   await check("all is restored as it was at a mark, and another box is forked from there", async () => {
     await cocoonbox("exec", "--", "bash", "-c", "echo then >/workspace/moment");
     await cocoonbox("save");

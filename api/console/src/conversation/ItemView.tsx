@@ -7,6 +7,7 @@ import { AgentTurnEnded_Outcome as Ending } from "../protocol/cocoonbox/log/v1/a
 import { address, filesOf } from "../route";
 import { agents, inBox } from "../wire/clients";
 import { endings, failures, w } from "../words";
+import { HandoverCard } from "./HandoverCard";
 import type { Item, Note, Prompt } from "./items";
 import { Picture } from "./Picture";
 import { QuestionCard } from "./QuestionCard";
@@ -42,6 +43,8 @@ export const ItemView = memo(function ItemView({ item, boxId, agentId, edit }: P
       return <ToolCard tool={item} boxId={boxId} agentId={agentId} />;
     case "question":
       return <QuestionCard question={item} boxId={boxId} agentId={agentId} />;
+    case "handover":
+      return <HandoverCard back={item.back} boxId={boxId} />;
     case "note":
       return <NoteView note={item.note} />;
   }
@@ -110,5 +113,9 @@ function NoteView({ note }: { note: Note["note"] }) {
       return <p class="note">{w.conversation.cancelling}</p>;
     case "branched":
       return <p class="note">{w.conversation.branched}</p>;
+    case "display opened":
+      return <p class="note">{w.conversation.displayOpened}</p>;
+    case "display closed":
+      return <p class="note">{w.conversation.displayClosed}</p>;
   }
 }

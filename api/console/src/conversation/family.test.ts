@@ -1,9 +1,10 @@
 import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { beforeEach, expect, test } from "vitest";
 import * as agent from "../protocol/cocoonbox/log/v1/agent_pb";
+import * as desktop from "../protocol/cocoonbox/log/v1/desktop_pb";
 import { type Event, EventSchema } from "../protocol/cocoonbox/log/v1/envelope_pb";
 import { Family, flat } from "./family";
-import type { Tool } from "./items";
+import type { Item, Tool } from "./items";
 
 let seqs: Record<string, bigint> = {};
 beforeEach(() => {
@@ -57,4 +58,25 @@ test("one whose call is not known is kept, and shown when it is", () => {
   const family = fold([prompted("main.a", "count")]);
   expect(flat(family.main.items)).toHaveLength(0);
   expect(family.children.get("main.a")?.items).toHaveLength(1);
+});
+
+test("a hand-over is told to whose display it was: of the shared one to the agent, of a subagent's own to that one", () => {
+  const DESKTOP = "desktop/main";
+  const opened = (display: number, agentId: string) => told("desktop.display_opened", desktop.DesktopDisplayOpenedSchema, { display, agentId }, DESKTOP);
+  const back = (display: number, note: string) => told("desktop.handed_back", desktop.DesktopHandedBackSchema, { display, note }, DESKTOP);
+  const family = fold([
+    called("t1", "task"),
+    created("main.a", "main", "t1"),
+    opened(1, "main.a"),
+    opened(2, "other"),
+    back(0, "shared"),
+    back(1, "its own"),
+    back(2, "another's"),
+    back(3, "nobody's"),
+    told("desktop.display_closed", desktop.DesktopDisplayClosedSchema, { display: 1 }, DESKTOP),
+  ]);
+  const heard = (items: readonly Item[] = []) => items.map((item) => (item.type === "handover" ? item.back.note : item.type === "note" ? item.note.of : item.type));
+  expect(heard(family.main.items)).toEqual(["tool", "shared"]);
+  const tool = family.main.items[0] as Tool;
+  expect(heard(tool.child?.items)).toEqual(["display opened", "its own", "display closed"]);
 });

@@ -2,6 +2,7 @@
 
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
 import { Conversation } from "./fold";
+import { DESKTOP, Owners } from "./handover";
 import type { Item } from "./items";
 import { decode } from "./payload";
 
@@ -17,6 +18,7 @@ export class Family {
   readonly #parents = new Map<string, { agentId: string; callId: string }>();
   /** Whose call a command runs for, by the command's stream. */
   readonly #execs = new Map<string, Conversation>();
+  readonly #owners = new Owners();
 
   constructor(agentId: string) {
     this.#agentId = agentId;
@@ -25,6 +27,7 @@ export class Family {
 
   /** Says whether the event changed what is shown. */
   take(event: Event): boolean {
+    if (event.stream === DESKTOP) return this.#desktop(event);
     if (!event.stream.startsWith("agent/")) return this.#exec(event);
     const id = event.stream.slice("agent/".length);
     if (id === this.#agentId) return this.main.take(event);
@@ -39,6 +42,17 @@ export class Family {
     const changed = child.take(event);
     if (changed) this.#show(id);
     return changed;
+  }
+
+  /** What people did with the display that all share is told to the agent; with one's own, to that one. */
+  #desktop(event: Event): boolean {
+    const told = decode(event);
+    const agentId = told && this.#owners.of(told);
+    if (agentId === undefined) return false;
+    const owner = agentId === "" || agentId === this.#agentId ? this.main : this.children.get(agentId);
+    if (!owner?.take(event)) return false;
+    if (owner !== this.main) this.#show(agentId);
+    return true;
   }
 
   #exec(event: Event): boolean {

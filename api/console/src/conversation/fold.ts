@@ -5,6 +5,7 @@
 
 import { type AgentOutputStreamed, AgentOutputStreamed_Part as Part, Risk } from "../protocol/cocoonbox/log/v1/agent_pb";
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
+import { DESKTOP } from "./handover";
 import type { Item, Note, Prompt, Tool, Todo, Words } from "./items";
 import { decode, type Told } from "./payload";
 
@@ -82,6 +83,7 @@ export class Conversation {
     const told = decode(event);
     if (!told) return false;
     if (event.stream === this.#stream) return this.#agent(told, atMs, event.eventId);
+    if (event.stream === DESKTOP) return this.#desktop(told, atMs, event.eventId);
     return this.#exec(told, event.stream);
   }
 
@@ -184,6 +186,21 @@ export class Conversation {
       case "agent.branch_selected":
         if (this.#branches.has(told.payload.branchId)) this.#branch = told.payload.branchId;
         return true;
+      default:
+        return false;
+    }
+  }
+
+  /** Whoever has other agents' displays beside this one's sees to it that only this one's come here. */
+  #desktop(told: Told, atMs: number, eventId: string): boolean {
+    switch (told.kind) {
+      case "desktop.handed_back":
+        this.#add({ type: "handover", id: eventId, atMs, back: told.payload });
+        return true;
+      case "desktop.display_opened":
+        return this.#note(eventId, atMs, { of: "display opened" });
+      case "desktop.display_closed":
+        return this.#note(eventId, atMs, { of: "display closed" });
       default:
         return false;
     }

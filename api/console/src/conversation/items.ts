@@ -8,6 +8,7 @@ import type {
   Image,
   Risk,
 } from "../protocol/cocoonbox/log/v1/agent_pb";
+import type { DesktopHandedBack } from "../protocol/cocoonbox/log/v1/desktop_pb";
 
 interface Common {
   /** Stays the same while the item changes. */
@@ -67,6 +68,12 @@ export interface Question extends Common {
   answer?: string;
 }
 
+/** A person had a display, and gave it back. */
+export interface Handover extends Common {
+  type: "handover";
+  back: DesktopHandedBack;
+}
+
 export interface Note extends Common {
   type: "note";
   note:
@@ -74,8 +81,10 @@ export interface Note extends Common {
     | { of: "turn ended"; outcome: AgentTurnEnded_Outcome; detail: string }
     | { of: "compacted"; summary: string }
     | { of: "cancelling" }
-    | { of: "branched" };
+    | { of: "branched" }
+    | { of: "display opened" }
+    | { of: "display closed" };
 }
 
-export type Item = Prompt | Words | Tool | Question | Note;
+export type Item = Prompt | Words | Tool | Question | Handover | Note;
 export type Todo = AgentTodoSet_Item[];

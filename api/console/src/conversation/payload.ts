@@ -2,6 +2,7 @@
 
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import * as agent from "../protocol/cocoonbox/log/v1/agent_pb";
+import * as desktop from "../protocol/cocoonbox/log/v1/desktop_pb";
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
 
 const SCHEMAS = {
@@ -29,6 +30,9 @@ const SCHEMAS = {
   "exec.started": agent.ExecStartedSchema,
   "exec.output_streamed": agent.ExecOutputStreamedSchema,
   "exec.exited": agent.ExecExitedSchema,
+  "desktop.handed_back": desktop.DesktopHandedBackSchema,
+  "desktop.display_opened": desktop.DesktopDisplayOpenedSchema,
+  "desktop.display_closed": desktop.DesktopDisplayClosedSchema,
 } satisfies Record<string, DescMessage>;
 
 type Schemas = typeof SCHEMAS;

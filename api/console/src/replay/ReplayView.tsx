@@ -4,6 +4,7 @@ import "./replay.css";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Family, flat } from "../conversation/family";
 import { ItemView } from "../conversation/ItemView";
+import { DESKTOP } from "../conversation/handover";
 import { readBlob } from "../conversation/blob";
 import type { Item } from "../conversation/items";
 import { Picture } from "../conversation/Picture";
@@ -33,7 +34,7 @@ export default function ReplayView({ box }: { box: Box }) {
     const stop = new AbortController();
     const run = async () => {
       const found = new Turns(agentId);
-      const request = { streams: [`agent/${agentId}`, "exec/tool-"], noFollow: true };
+      const request = { streams: [`agent/${agentId}`, "exec/tool-", DESKTOP], noFollow: true };
       for await (const { item } of open(Session.method.events, box.id, request, stop.signal)) {
         if (item.case === "event") found.take(item.value);
       }
@@ -96,9 +97,9 @@ function Player({ box, agentId, turn }: { box: Box; agentId: string; turn: Turn 
     if (event) folded.current.family.take(event);
   }
   const items = folded.current.family.main.items;
-  const pictures = flat(items).filter((item) => item.type === "tool" && item.images.length > 0);
+  const pictures = flat(items).filter((item) => item.type !== "prompt" && imagesOf(item).length > 0);
   const seen = pictures.reduce<Item | undefined>((last, item) => (last && last.atMs > item.atMs ? last : item), undefined);
-  const picture = seen?.type === "tool" ? seen.images.at(-1) : undefined;
+  const picture = seen && imagesOf(seen).at(-1);
   const marks = useMemo(() => marksOf(turn, times, agentId), [turn]);
   const play = () => {
     if (!playing && atMs >= endMs) setAt(0);
@@ -212,6 +213,7 @@ const MARKS: Record<string, keyof typeof w.replay.marks> = {
   "agent.question_asked": "asks",
   "agent.model_failed": "fails",
   "agent.turn_ended": "ends",
+  "desktop.handed_back": "hands-back",
 };
 
 /** Of a subagent it is its own what differs: that it begins, and what it calls. */
@@ -230,6 +232,7 @@ function marksOf(turn: Turn, times: readonly number[], agentId: string) {
 }
 
 function imagesOf(item: Item) {
+  if (item.type === "handover") return [item.back.before, item.back.after].flatMap((image) => image ?? []);
   return item.type === "tool" || item.type === "prompt" ? item.images : [];
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { flat } from "../conversation/family";
+import { changes, plain } from "../conversation/handover";
 import type { Item } from "../conversation/items";
 import { summary } from "../conversation/summary";
 import { moment } from "../parts/time";
@@ -51,6 +52,8 @@ function textsOf(item: Item): string[] {
       return [item.question, item.answer ?? ""];
     case "tool":
       return [item.args, item.output, item.content, item.approval?.comment ?? ""];
+    case "handover":
+      return [item.back.note, ...changes(item.back).flatMap(({ window, before }) => [window.title, before])];
     case "note":
       return [];
   }
@@ -68,6 +71,12 @@ function parts(item: Item, say: (text: string) => string, options: Options, pict
       return "";
     case "question":
       return `<p><b>${escape(w.question.title)}</b></p><p>${say(item.question)}</p>${item.answer === undefined ? "" : `<p>${say(item.answer)}</p>`}`;
+    case "handover": {
+      const { label, note, before, after } = item.back;
+      const windows = changes(item.back).map((one) => `<p>${escape(w.handover.changes[one.what])} ${one.before ? `${say(plain(one.before))} → ` : ""}${say(plain(one.window.title)) || escape(w.handover.untitled)}</p>`);
+      // What a person typed by themselves is theirs, and nobody would look for it in here.
+      return `<p><b>${escape(w.handover.title)}</b> ${say(plain(label))}</p>${note && `<p>${say(plain(note))}</p>`}${windows.join("")}${images([before, after].flatMap((image) => image ?? []))}`;
+    }
     case "note":
       return "";
     case "tool": {

@@ -3,6 +3,7 @@ import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufb
 import { expect, test } from "vitest";
 import type { Item } from "../conversation/items";
 import * as agent from "../protocol/cocoonbox/log/v1/agent_pb";
+import * as desktop from "../protocol/cocoonbox/log/v1/desktop_pb";
 import { type Event, EventSchema } from "../protocol/cocoonbox/log/v1/envelope_pb";
 import { offset, page } from "./export";
 import { redact } from "./redact";
@@ -31,6 +32,29 @@ test("events are cut into turns, each with its prompts and what its commands pri
   expect(turns.turns.map((turn) => [turn.id, turn.prompt, turn.events.length, turn.fromMs, turn.toMs, turn.ended])).toEqual([
     ["t1", "one", 7, 10, 40, true],
     ["t2", "", 1, 60, 60, false],
+  ]);
+});
+
+test("what a person did with a display is of the turn, and between two turns of the later one", () => {
+  const turns = new Turns("main");
+  const back = (atMs: number, display: number) => told("desktop.handed_back", atMs, desktop.DesktopHandedBackSchema, { display }, "desktop/main");
+  const opened = (atMs: number, display: number, agentId: string) => told("desktop.display_opened", atMs, desktop.DesktopDisplayOpenedSchema, { display, agentId }, "desktop/main");
+  for (const event of [
+    told("agent.prompt_received", 10, agent.AgentPromptReceivedSchema, { promptId: "p", text: "one" }),
+    told("agent.turn_started", 20, agent.AgentTurnStartedSchema, { turnId: "t1", promptIds: ["p"] }),
+    opened(21, 1, "main.a"),
+    opened(22, 2, "other"),
+    back(25, 0),
+    back(26, 1),
+    back(27, 2),
+    told("agent.turn_ended", 30, agent.AgentTurnEndedSchema, { turnId: "t1" }),
+    back(40, 0),
+    told("agent.prompt_received", 50, agent.AgentPromptReceivedSchema, { promptId: "q", text: "two" }),
+    told("agent.turn_started", 60, agent.AgentTurnStartedSchema, { turnId: "t2", promptIds: ["q"] }),
+  ]) turns.take(event);
+  expect(turns.turns.map(({ prompt, fromMs, events }) => [prompt, fromMs, events.map((event) => Number(event.atMs))])).toEqual([
+    ["one", 10, [10, 20, 21, 25, 26, 30]],
+    ["two", 50, [40, 50, 60]],
   ]);
 });
 
@@ -75,6 +99,19 @@ test("a secret that is said again without its name is one as well", () => {
 test("what is no secret stays", () => {
   const text = "The token was wrong. Run `ls -la`, task sk-1, and see https://host.example/a:b";
   expect(redact(text)).toBe(text);
+});
+
+test("what a person typed at a display does not leave, and what they did with it is only text", () => {
+  const hostile = "<script>alert(1)</script>";
+  const back = create(desktop.DesktopHandedBackSchema, {
+    label: hostile,
+    note: `${hostile} password: hunter22`,
+    windowsAfter: [{ id: 1, title: `${hostile} of HUNTER22` }],
+    typed: [{ role: "entry", name: "street", text: "Elm Street 5" }],
+  });
+  const html = page("t", [{ type: "handover", id: "h", atMs: 0, back }], 0, { outputs: true, pictures: true, words: [] }, new Map());
+  expect(html).toContain("&#60;script&#62;");
+  expect(html).not.toMatch(/<script|hunter22|Elm Street/i);
 });
 
 test("an exported page has no script of whoever was heard in it", () => {

@@ -1,5 +1,6 @@
 /** The turns of a conversation, each with the events that it is made of: what a replay plays. */
 
+import { DESKTOP, Owners } from "../conversation/handover";
 import { decode } from "../conversation/payload";
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
 
@@ -18,18 +19,26 @@ export interface Turn {
 /** Of one turn; what is longer is played as far as that. */
 const EVENTS_MAX = 50_000;
 
-/** Cuts the events of one agent, of its subagents, and of the commands that run for them, into turns. */
+/**
+ * Cuts the events of one agent, of its subagents, of the commands that run for them, and of the displays that they use,
+ * into turns.
+ */
 export class Turns {
   readonly turns: Turn[] = [];
+  readonly #agentId: string;
   readonly #stream: string;
+  readonly #owners = new Owners();
+  /** What comes before a turn and is of it. */
   #waiting: Event[] = [];
 
   constructor(agentId: string) {
+    this.#agentId = agentId;
     this.#stream = `agent/${agentId}`;
   }
 
   take(event: Event): void {
     const own = event.stream === this.#stream;
+    if (event.stream === DESKTOP) return this.#desktop(event);
     if (!own && !event.stream.startsWith("exec/") && !event.stream.startsWith(`${this.#stream}.`)) return;
     const open = this.turns.at(-1);
     const last = open && !open.ended ? open : undefined;
@@ -39,7 +48,7 @@ export class Turns {
     }
     if (own && event.kind === "agent.turn_started") {
       const told = decode(event);
-      const first = this.#waiting[0] ?? event;
+      const first = this.#waiting.find((one) => one.stream === this.#stream) ?? event;
       this.turns.push({
         id: told?.kind === "agent.turn_started" ? told.payload.turnId : event.eventId,
         prompt: this.#waiting.map(text).filter(Boolean).join("\n"),
@@ -57,6 +66,15 @@ export class Turns {
     if (!last) return;
     this.#add(event);
     if (own && event.kind === "agent.turn_ended") last.ended = true;
+  }
+
+  /** What a person did with a display between two turns is told to the agent in the later one. */
+  #desktop(event: Event): void {
+    const told = decode(event);
+    const owner = told && this.#owners.of(told);
+    if (owner === undefined || !(owner === "" || owner === this.#agentId || owner.startsWith(`${this.#agentId}.`))) return;
+    if (this.turns.at(-1)?.ended === false) this.#add(event);
+    else if (told?.kind === "desktop.handed_back") this.#waiting.push(event);
   }
 
   #add(event: Event): void {

@@ -1,6 +1,7 @@
 /** One thing that happened, and what can be done from there: read on in the conversation, give files back, fork. */
 
 import { useEffect, useState } from "preact/hooks";
+import { HandoverCard } from "../conversation/HandoverCard";
 import { RestoreBar } from "../files/RestoreBar";
 import { inSave } from "../files/saved";
 import { type Bytes, NONE, own } from "../parts/bytes";
@@ -46,6 +47,15 @@ export function MarkCard({ boxId, mark, near, save, choose, today, close }: Prop
         {said && <a class="button" href={said}>{w.timeline.toConversation}</a>}
         <button type="button" class="quiet" aria-label={w.files.close} onClick={close}>×</button>
       </div>
+      {mark.handover && (
+        <details>
+          <summary>{w.handover.meanwhile}</summary>
+          {/* Without pictures nothing in it takes the keyboard that scrolls it. */}
+          <div class="handover-done" tabIndex={0} role="group" aria-label={w.handover.meanwhile}>
+            <HandoverCard back={mark.handover} boxId={boxId} />
+          </div>
+        </details>
+      )}
       {near.length > 1 && (
         <ol class="near" aria-label={w.timeline.beside}>
           {near.map((one) => (

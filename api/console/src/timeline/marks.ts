@@ -1,9 +1,11 @@
 /** What happened to a box and in it, as marks on a line of time: a pure fold over both of its logs. */
 
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
+import { DESKTOP, Owners } from "../conversation/handover";
 import { decode } from "../conversation/payload";
-import { ControlReleasedSchema, ControlTakenSchema } from "../protocol/cocoonbox/log/v1/account_pb";
+import { ControlExpiredSchema, ControlReleasedSchema, ControlTakenSchema } from "../protocol/cocoonbox/log/v1/account_pb";
 import { BoxFailedSchema } from "../protocol/cocoonbox/log/v1/box_pb";
+import type { DesktopHandedBack } from "../protocol/cocoonbox/log/v1/desktop_pb";
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
 import { ShareCreatedSchema, ShareOpenedSchema } from "../protocol/cocoonbox/log/v1/share_pb";
 import * as snapshot from "../protocol/cocoonbox/log/v1/snapshot_pb";
@@ -15,11 +17,21 @@ export interface Mark {
   id: string;
   atMs: number;
   lane: Lane;
-  what: "prompt" | "asks" | "answered" | "question" | "turn failed" | "turn ended" | "takes over" | "hands back" | "restored" | "slept" | "woke" | "failed" | "not saved" | "begun" | "shared" | "guest came" | "new link" | "share ended";
+  what: "prompt" | "asks" | "answered" | "question" | "turn failed" | "turn ended" | "takes over" | "hands back" | "display opened" | "display closed" | "restored" | "slept" | "woke" | "failed" | "not saved" | "begun" | "shared" | "guest came" | "new link" | "share ended";
   /** Foreign words. */
   text: string;
   /** Of the agent's: where it is said. */
   agentId?: string;
+  /** What a person did with a display, where the box could look. */
+  handover?: DesktopHandedBack;
+}
+
+/** A lease of a display, which both logs tell of. */
+interface Lease {
+  label: string;
+  note: string;
+  /** Of its end. */
+  mark?: Mark;
 }
 
 /** A time in which the box slept; without an end it sleeps. */
@@ -36,6 +48,8 @@ export class Marks {
   readonly marks: Mark[] = [];
   readonly sleeps: Sleep[] = [];
   readonly #seen = new Map<string, number>();
+  readonly #leases = new Map<string, Lease>();
+  readonly #owners = new Owners();
 
   /** Says whether there is another mark. An event that comes again changes nothing. */
   take(event: Event): boolean {
@@ -44,9 +58,7 @@ export class Marks {
     this.#seen.set(event.stream, Number(event.seq));
     const atMs = Number(event.atMs);
     const add = (lane: Lane, what: Mark["what"], text = "", agentId?: string) => {
-      // The two logs do not come in step; each by itself is in the order of time.
-      const behind = this.marks.findLastIndex((mark) => mark.atMs <= atMs) + 1;
-      this.marks.splice(behind, 0, { id: event.offsetKey, atMs, lane, what, text: text.slice(0, TEXT_MAX), ...(agentId && { agentId }) });
+      this.#put({ id: event.offsetKey, atMs, lane, what, text: text.slice(0, TEXT_MAX), ...(agentId && { agentId }) });
       return true;
     };
     switch (event.kind) {
@@ -64,12 +76,19 @@ export class Marks {
       }
       case "box.machine_lost":
         return add("box", "failed");
-      case "control.taken":
-        return add("person", "takes over", read(event, ControlTakenSchema)?.label);
-      case "control.released":
-        return add("person", "hands back", read(event, ControlReleasedSchema)?.note);
-      case "control.expired":
-        return add("person", "hands back");
+      case "control.taken": {
+        const told = read(event, ControlTakenSchema);
+        if (told) this.#lease(displayOf(event), told.fence).label = told.label;
+        return add("person", "takes over", told?.label);
+      }
+      case "control.released": {
+        const told = read(event, ControlReleasedSchema);
+        return told ? this.#ended(event, told.fence, told.note) : add("person", "hands back");
+      }
+      case "control.expired": {
+        const told = read(event, ControlExpiredSchema);
+        return told ? this.#ended(event, told.fence, "") : add("person", "hands back");
+      }
       case "share.created":
         return add("person", "shared", read(event, ShareCreatedSchema)?.label);
       case "share.opened":
@@ -86,6 +105,7 @@ export class Marks {
         return add("box", "not saved", told?.detail || told?.reason);
       }
     }
+    if (event.stream === DESKTOP) return this.#desktop(event, add);
     if (!event.stream.startsWith("agent/")) return false;
     const agentId = event.stream.slice("agent/".length);
     if (event.kind === "agent.prompt_received" && event.erased) return add("agent", "prompt", "", agentId);
@@ -109,10 +129,72 @@ export class Marks {
     return false;
   }
 
+  #desktop(event: Event, add: (lane: Lane, what: Mark["what"], text?: string) => boolean): boolean {
+    const told = decode(event);
+    const owner = told && this.#owners.of(told);
+    switch (told?.kind) {
+      case "desktop.display_opened":
+        return add("agent", "display opened", owner);
+      case "desktop.display_closed":
+        return add("agent", "display closed", owner);
+      case "desktop.handed_back":
+        return this.#handedBack(event, told.payload);
+      default:
+        return false;
+    }
+  }
+
+  /** The account's log says that a lease ended. Its key and its time are those of the mark, whichever log comes first. */
+  #ended(event: Event, fence: bigint, note: string): boolean {
+    const lease = this.#lease(displayOf(event), fence);
+    lease.note ||= note;
+    const earlier = lease.mark;
+    if (earlier) this.marks.splice(this.marks.indexOf(earlier), 1);
+    lease.mark = { id: event.offsetKey, atMs: Number(event.atMs), lane: "person", what: "hands back", text: said(lease), ...(earlier?.handover && { handover: earlier.handover }) };
+    this.#put(lease.mark);
+    return true;
+  }
+
+  /** The box's log says what was done meanwhile. In a fork it is all that is told of it. */
+  #handedBack(event: Event, handover: DesktopHandedBack): boolean {
+    const lease = this.#lease(handover.display, handover.fence);
+    lease.label ||= handover.label;
+    lease.note ||= handover.note;
+    if (lease.mark) Object.assign(lease.mark, { text: said(lease), handover });
+    else {
+      lease.mark = { id: event.offsetKey, atMs: Number(event.atMs), lane: "person", what: "hands back", text: said(lease), handover };
+      this.#put(lease.mark);
+    }
+    return true;
+  }
+
+  #lease(display: number, fence: bigint): Lease {
+    const key = `${display} ${fence}`;
+    const known = this.#leases.get(key) ?? { label: "", note: "" };
+    this.#leases.set(key, known);
+    return known;
+  }
+
+  /** The two logs do not come in step; each by itself is in the order of time. */
+  #put(mark: Mark): void {
+    const behind = this.marks.findLastIndex((one) => one.atMs <= mark.atMs) + 1;
+    this.marks.splice(behind, 0, mark);
+  }
+
   #wake(atMs: number): void {
     const last = this.sleeps.at(-1);
     if (last && last.toMs === undefined) last.toMs = atMs;
   }
+}
+
+/** Of a stream `control/<box>/<display>`. */
+function displayOf(event: Event): number {
+  return Number(event.stream.split("/").at(-1));
+}
+
+/** Who handed back, and what they said. */
+function said({ label, note }: Lease): string {
+  return [label, note].filter(Boolean).join(": ").slice(0, TEXT_MAX);
 }
 
 function read<D extends DescMessage>(event: Event, schema: D): MessageShape<D> | undefined {

@@ -1,6 +1,8 @@
 import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import * as agent from "../protocol/cocoonbox/log/v1/agent_pb";
+import * as account from "../protocol/cocoonbox/log/v1/account_pb";
+import * as desktop from "../protocol/cocoonbox/log/v1/desktop_pb";
 import { type Event, EventSchema } from "../protocol/cocoonbox/log/v1/envelope_pb";
 import * as share_pb from "../protocol/cocoonbox/log/v1/share_pb";
 import { bands, clusters, saveAt, share, ticks } from "./layout";
@@ -50,6 +52,49 @@ test("shares are marks, by their labels and not by their secrets", () => {
     ["person", "new link", ""],
     ["person", "share ended", ""],
     ["person", "share ended", ""],
+  ]);
+});
+
+test("a hand-over is one mark, whichever log tells of it first, with who had the display and what they did", () => {
+  const taken = told("control.taken", "control/b/0", 10, account.ControlTakenSchema, { fence: 7n, label: "ada (console)" });
+  const released = told("control.released", "control/b/0", 20, account.ControlReleasedSchema, { fence: 7n, note: "logged in" });
+  const back = told("desktop.handed_back", "desktop/main", 22, desktop.DesktopHandedBackSchema, { fence: 7n, label: "ada (console)", note: "logged in", typed: [{ text: "x" }] });
+  for (const order of [[taken, released, back], [back, taken, released], [taken, back, released]]) {
+    const marks = new Marks();
+    for (const event of [...order, ...order]) marks.take(event);
+    expect(marks.marks.map(({ id, what, text }) => [id, what, text])).toEqual([
+      [taken.offsetKey, "takes over", "ada (console)"],
+      [released.offsetKey, "hands back", "ada (console): logged in"],
+    ]);
+    expect(marks.marks[1]).toMatchObject({ atMs: 20, lane: "person", handover: { typed: [{ text: "x" }] } });
+  }
+  // Of a fork's past the account's log tells nothing.
+  const forked = new Marks();
+  forked.take(back);
+  expect(forked.marks).toMatchObject([{ id: back.offsetKey, atMs: 22, text: "ada (console): logged in" }]);
+});
+
+test("leases of two displays, and of one in turn, are not taken for one another", () => {
+  const marks = new Marks();
+  for (const event of [
+    told("control.released", "control/b/0", 10, account.ControlReleasedSchema, { fence: 1n }),
+    told("control.expired", "control/b/1", 20, account.ControlExpiredSchema, { fence: 1n }),
+    told("control.released", "control/b/0", 30, account.ControlReleasedSchema, { fence: 2n }),
+    told("desktop.handed_back", "desktop/main", 31, desktop.DesktopHandedBackSchema, { display: 1, fence: 1n, label: "bob" }),
+  ]) marks.take(event);
+  expect(marks.marks.map(({ atMs, text }) => [atMs, text])).toEqual([[10, ""], [20, "bob"], [30, ""]]);
+});
+
+test("an agent's own display is opened and closed in its lane, by its id", () => {
+  const marks = new Marks();
+  for (const event of [
+    told("desktop.started", "desktop/main", 5),
+    told("desktop.display_opened", "desktop/main", 10, desktop.DesktopDisplayOpenedSchema, { display: 1, agentId: "main.a1" }),
+    told("desktop.display_closed", "desktop/main", 20, desktop.DesktopDisplayClosedSchema, { display: 1 }),
+  ]) marks.take(event);
+  expect(marks.marks.map(({ lane, what, text }) => [lane, what, text])).toEqual([
+    ["agent", "display opened", "main.a1"],
+    ["agent", "display closed", "main.a1"],
   ]);
 });
 

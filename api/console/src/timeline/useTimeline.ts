@@ -1,6 +1,7 @@
 /** The marks of a box and its saves, as they come. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { DESKTOP } from "../conversation/handover";
 import { Session } from "../protocol/cocoonbox/agent/v1/session_pb";
 import type { Snapshot } from "../protocol/cocoonbox/control/v1/capsule_pb";
 import { Users } from "../protocol/cocoonbox/control/v1/users_pb";
@@ -96,7 +97,7 @@ export function useTimeline(boxId: string): Timeline {
       ...common,
       method: Session.method.events,
       boxId,
-      from: (fromOffset) => ({ fromOffset, streams: ["agent/"] }),
+      from: (fromOffset) => ({ fromOffset, streams: ["agent/", DESKTOP] }),
     });
     return () => stop.abort();
   }, [boxId]);
