@@ -1,7 +1,7 @@
 /** Files that come with a prompt: pictures are shown to the model, everything else is put where the agent works. */
 
 import { bytes, type Bytes, shown, size } from "../parts/bytes";
-import { write } from "../files/today";
+import { write } from "../files/write";
 import { w } from "../words";
 
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];

@@ -10,11 +10,12 @@ import { words } from "../wire/failure";
 import { w } from "../words";
 import { archive } from "./archive";
 import { Crumbs } from "./Crumbs";
+import { dropped, useDropZone } from "./dropping";
 import { type Entry, type Listing, type Source, sorted } from "./entry";
 import { PreviewPane } from "./PreviewPane";
 import { RestoreBar } from "./RestoreBar";
 import { makeFolder, move, packed, remove } from "./today";
-import { dropped, Uploads, useUploads } from "./Uploads";
+import { Uploads, useUploads } from "./Uploads";
 
 interface Props {
   boxId: string;
@@ -64,7 +65,6 @@ export function Folder({ boxId, source, save, path, open, compare, forkAt, today
   const isToday = save === undefined;
   const inside = path.length > 0;
   const uploads = useUploads(boxId, reload);
-  const [over, setOver] = useState(false);
   const entries = listing?.entries ?? [];
   const chosen = entries.filter((entry) => picked.has(encode(entry.name)));
   const paths = chosen.map((entry) => join(path, entry.name));
@@ -74,32 +74,17 @@ export function Folder({ boxId, source, save, path, open, compare, forkAt, today
     const replaced = files.filter((one) => there.has(encode(one.path)));
     uploads.add(files.map((one) => ({ ...one, path: join(path, one.path) })), replaced.length);
   };
+  const zone = useDropZone(isToday && inside, (data) => void dropped(data).then(upload));
 
   return (
-    <div
-      class={`folder ${over ? "over" : ""}`}
-      onDragOver={(event) => {
-        if (!isToday || !inside || !event.dataTransfer?.types.includes("Files")) return;
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={(event) => {
-        if (!event.currentTarget.contains(event.relatedTarget as Node | null)) setOver(false);
-      }}
-      onDrop={(event) => {
-        if (!isToday || !inside || !event.dataTransfer) return;
-        event.preventDefault();
-        setOver(false);
-        void dropped(event.dataTransfer).then(upload);
-      }}
-    >
+    <div class={`folder ${zone.over ? "over" : ""}`} {...zone.on}>
       <div class="folder-head">
         <Crumbs path={path} open={open} />
         {isToday && inside && <TodayBar boxId={boxId} path={path} chosen={chosen} upload={upload} changed={reload} />}
         {save && <RestoreBar boxId={boxId} save={save} paths={paths.length > 0 ? paths : inside ? [path] : entries.map((entry) => join(path, entry.name))} picked={paths.length} isTop={!inside} compare={compare} forkAt={forkAt} today={today} />}
       </div>
       <Uploads uploads={uploads} />
-      {over && <p class="drop-hint">{w.files.dropHere(shown(path))}</p>}
+      {zone.over && <p class="drop-hint">{w.files.dropHere(shown(path))}</p>}
       {error && (
         <div class="empty">
           <p class="error" role="alert">{error}</p>

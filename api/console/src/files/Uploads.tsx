@@ -1,10 +1,11 @@
 /** Files on their way into the box, one after the other. */
 
+import "./uploads.css";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { base, type Bytes, bytes, encode, shown, size } from "../parts/bytes";
+import { base, type Bytes, shown, size } from "../parts/bytes";
 import { words } from "../wire/failure";
 import { w } from "../words";
-import { write } from "./today";
+import { write } from "./write";
 
 interface Upload {
   id: string;
@@ -24,7 +25,8 @@ export interface Uploading {
   drop: (upload: Upload) => void;
 }
 
-export function useUploads(boxId: string, arrived: () => void): Uploading {
+/** `arrived` is told where a file is. */
+export function useUploads(boxId: string, arrived: (at: Bytes) => void, put = write): Uploading {
   const list = useRef<Upload[]>([]);
   const busy = useRef(false);
   const [doubtful, setDoubtful] = useState<Uploading["doubtful"]>();
@@ -44,7 +46,7 @@ export function useUploads(boxId: string, arrived: () => void): Uploading {
     for (let next: Upload | undefined; (next = list.current.find((one) => !one.error)); ) {
       const upload = next;
       try {
-        await write(
+        const at = await put(
           boxId,
           upload.path,
           upload.file,
@@ -55,7 +57,7 @@ export function useUploads(boxId: string, arrived: () => void): Uploading {
           upload.stop.signal,
         );
         list.current = list.current.filter((one) => one !== upload);
-        arrives.current();
+        arrives.current(at);
       } catch (error) {
         if (upload.stop.signal.aborted) list.current = list.current.filter((one) => one !== upload);
         else upload.error = words(error);
@@ -117,36 +119,4 @@ export function Uploads({ uploads }: { uploads: Uploading }) {
       )}
     </>
   );
-}
-
-/** Of one drop; whoever has more brings an archive. */
-const DROPPED_MAX = 5_000;
-
-/** What was dropped: files, and those in folders, each with its path below the folder that it is dropped on. */
-export async function dropped(data: DataTransfer): Promise<{ path: Bytes; file: File }[]> {
-  // Asked for at once: after the event the list is empty.
-  const found: { path: Bytes; file: File }[] = [];
-  const roots = [...data.items].flatMap((item) => {
-    const entry = item.webkitGetAsEntry();
-    const file = entry ? null : item.getAsFile();
-    if (file) found.push({ path: bytes(file.name), file });
-    return entry ?? [];
-  });
-  const walk = async (entry: FileSystemEntry): Promise<void> => {
-    if (found.length >= DROPPED_MAX) return;
-    if (entry.isFile) {
-      const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
-      found.push({ path: bytes(entry.fullPath.replace(/^\/+/, "")), file });
-      return;
-    }
-    const reader = (entry as FileSystemDirectoryEntry).createReader();
-    for (;;) {
-      const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
-      if (some.length === 0) return;
-      for (const one of some) await walk(one);
-    }
-  };
-  for (const root of roots) await walk(root);
-  // One and the same path is one file.
-  return [...new Map(found.map((one) => [encode(one.path), one])).values()];
 }

@@ -1,6 +1,6 @@
 /** Files of a box that runs, read and changed by its own commands as its user. Names go in and come out as bytes. */
 
-import { type Bytes, bytes, concat, join, own } from "../parts/bytes";
+import { type Bytes, bytes, concat, own } from "../parts/bytes";
 import { pipe } from "../wire/pipe";
 import { type Entry, ENTRIES_MAX, type Source } from "./entry";
 
@@ -15,17 +15,12 @@ const LIST = `${READ} && cd -- "$path" && exec find . -mindepth 1 -maxdepth 1 -p
 const FIELDS = 5;
 const CAT = `${READ} && exec cat -- "$path"`;
 const PACK = `${READ} && exec tar -C "\${path%/*}/" -cf - -- "./\${path##*/}"`;
-/** Whole or not at all: what was cut off on its way must not stand in the place of a file. */
-const WRITE = `set -e; ${READ}; IFS= read -r -d '' part; IFS= read -r -d '' size
-mkdir -p -- "\${path%/*}"; cat >"$part"
-[ "$(stat -c %s -- "$part")" = "$size" ] || { echo 'the file came in part only' >&2; exit 1; }
-if [ -d "$path" ]; then echo 'a folder of that name is there' >&2; exit 1; fi
-mv -f -T -- "$part" "$path"`;
 const MAKE = `${READ} && exec mkdir -- "$path"`;
 const MOVE = `${READ} && IFS= read -r -d '' to && if [ -e "$to" ] || [ -L "$to" ]; then echo 'there is something of that name' >&2; exit 1; fi && exec mv -n -T -- "$path" "$to"`;
 const REMOVE = `${READ} && exec rm -rf -- "$path"`;
 
-function fields(...values: (Bytes | string)[]): Bytes {
+/** Of a script's input, in its order. */
+export function fields(...values: (Bytes | string)[]): Bytes {
   return concat(values.flatMap((value) => [typeof value === "string" ? bytes(value) : value, ZERO]));
 }
 
@@ -60,38 +55,6 @@ export function packed(boxId: string, path: Bytes, signal: AbortSignal): AsyncIt
 export const makeFolder = (boxId: string, path: Bytes) => done(boxId, MAKE, fields(path));
 export const move = (boxId: string, from: Bytes, to: Bytes) => done(boxId, MOVE, fields(from, to));
 export const remove = (boxId: string, path: Bytes) => done(boxId, REMOVE, fields(path));
-
-/** Writes a file, and the folders that it is in. Says how much of it is on its way. */
-export async function write(
-  boxId: string,
-  path: Bytes,
-  file: Blob,
-  progress: (bytes: number) => void,
-  signal: AbortSignal,
-): Promise<void> {
-  const folder = path.subarray(0, path.lastIndexOf(0x2f));
-  const part = join(folder, bytes(`.uploading-${crypto.randomUUID()}`));
-  async function* sent() {
-    yield fields(path, part, String(file.size));
-    let count = 0;
-    const reader = file.stream().getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      yield value;
-      count += value.length;
-      progress(count);
-    }
-  }
-  try {
-    for await (const _ of pipe({ boxId, script: WRITE, stdin: sent(), signal }));
-    signal.throwIfAborted();
-  } catch (error) {
-    // What came of it lies there under a name that nobody asked for.
-    await remove(boxId, part).catch(() => {});
-    throw error;
-  }
-}
 
 async function done(boxId: string, script: string, stdin: Bytes): Promise<void> {
   for await (const _ of pipe({ boxId, script, stdin: [stdin], signal: new AbortController().signal }));

@@ -9,6 +9,7 @@ import type { ControlState } from "../protocol/cocoonbox/agent/v1/control_pb";
 import { control, inBox } from "../wire/clients";
 import { w } from "../words";
 import { ScreenChannel } from "./channel";
+import { DropReport, type Drops } from "./Drops";
 import { BEST, compression, watchLink } from "./quality";
 
 const PAUSE_MS = 500;
@@ -25,9 +26,10 @@ interface Props {
   display: number;
   /** Whose it is; empty: all agents share it. */
   agent: string;
+  drops: Drops;
 }
 
-export function Screen({ boxId, display, agent }: Props) {
+export function Screen({ boxId, display, agent, drops }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const [state, setState] = useState<ControlState | undefined>();
   const [link, setLink] = useState<"connecting" | "live" | "lost">("connecting");
@@ -128,7 +130,7 @@ export function Screen({ boxId, display, agent }: Props) {
   useEffect(() => leaves(() => onShortcut.current()), []);
 
   return (
-    <section class="screen">
+    <section class="screen" {...drops.zone.on}>
       <header class="row bar">
         <span role="status">
           {mine ? w.screen.mine : holder ? w.screen.held(holder.label, clock(Number(holder.untilMs))) : agent ? w.screen.driven(agent) : w.screen.agents}
@@ -152,10 +154,12 @@ export function Screen({ boxId, display, agent }: Props) {
         )}
       </header>
       {(take.error || back.error) && <p class="error" role="alert">{take.error || back.error}</p>}
+      <DropReport drops={drops} />
       {link === "connecting" && <p class="banner" role="status">{w.screen.connecting}</p>}
       {link === "lost" && <p class="banner" role="status">{w.screen.lost} {why}</p>}
       {/* What is held down when the keyboard goes elsewhere is let go: the client only hears of the whole window. */}
-      <div class={`display ${mine ? "mine" : ""}`} ref={place} role="application" aria-label={agent ? w.screen.labelOf(agent) : w.screen.label} aria-description={mine ? w.screen.leave : undefined} onFocusOut={() => dispatchEvent(new Event("blur"))} />
+      <div class={`display ${mine ? "mine" : ""} ${drops.zone.over ? "over" : ""}`} ref={place} role="application" aria-label={agent ? w.screen.labelOf(agent) : w.screen.label} aria-description={mine ? w.screen.leave : undefined} onFocusOut={() => dispatchEvent(new Event("blur"))} />
+      {drops.zone.over && <p class="drop-hint" role="status">{w.files.dropHere(w.screen.downloads)}</p>}
     </section>
   );
 }

@@ -5,6 +5,7 @@ import { moment } from "../parts/time";
 import { type Box, Desktop_State as DesktopState, State } from "../protocol/cocoonbox/control/v1/boxes_pb";
 import { w } from "../words";
 import { SHARED } from "./displays";
+import { useDrops } from "./Drops";
 import { Screen } from "./Screen";
 import { useDisplay } from "./useDisplay";
 
@@ -36,6 +37,7 @@ export default function ScreenView({ box }: { box: Box }) {
 /** The display that is chosen. Without one that an agent has for itself there is nothing to choose. */
 function Shown({ box }: { box: Box }) {
   const { displays, looked, isGone, choose } = useDisplay(box);
+  const drops = useDrops(box.id);
   const agent = displays.find((one) => one.display === looked)?.name ?? "";
   return (
     <>
@@ -51,7 +53,7 @@ function Shown({ box }: { box: Box }) {
         </div>
       )}
       {isGone && <p class="banner" role="status">{w.screen.displayGone}</p>}
-      <Screen key={looked} boxId={box.id} display={looked} agent={agent} />
+      <Screen key={looked} boxId={box.id} display={looked} agent={agent} drops={drops} />
     </>
   );
 }
