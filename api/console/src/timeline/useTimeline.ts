@@ -31,6 +31,7 @@ export function useTimeline(boxId: string): Timeline {
   const begin = (): Timeline => ({ marks: new Marks(), saves: undefined, savesKey: "", saving: false, link: "live", error: "" });
   const timeline = useRef(begin());
   const [, draw] = useState(0);
+  const [beginning, beginAgain] = useState(0);
   useEffect(() => {
     const stop = new AbortController();
     const { signal } = stop;
@@ -76,10 +77,8 @@ export function useTimeline(boxId: string): Timeline {
     const common = {
       key: (message: EventOrHeartbeat) => message.offsetKey,
       take: ({ item }: EventOrHeartbeat) => item.case === "event" && take(item.value),
-      reset: () => {
-        timeline.current = { ...begin(), saves: timeline.current.saves, savesKey: timeline.current.savesKey };
-        redraw();
-      },
+      // The marks are of both logs, so both are read again.
+      reset: () => beginAgain((n) => n + 1),
       link: (link: Link, error?: unknown) => {
         if (timeline.current.link === link) return;
         timeline.current.link = link;
@@ -100,7 +99,7 @@ export function useTimeline(boxId: string): Timeline {
       from: (fromOffset) => ({ fromOffset, streams: ["agent/", DESKTOP] }),
     });
     return () => stop.abort();
-  }, [boxId]);
+  }, [boxId, beginning]);
   return timeline.current;
 }
 
