@@ -63,20 +63,30 @@ test("one whose call is not known is kept, and shown when it is", () => {
 test("a hand-over is told to whose display it was: of the shared one to the agent, of a subagent's own to that one", () => {
   const DESKTOP = "desktop/main";
   const opened = (display: number, agentId: string) => told("desktop.display_opened", desktop.DesktopDisplayOpenedSchema, { display, agentId }, DESKTOP);
-  const back = (display: number, note: string) => told("desktop.handed_back", desktop.DesktopHandedBackSchema, { display, note }, DESKTOP);
-  const family = fold([
-    called("t1", "task"),
-    created("main.a", "main", "t1"),
-    opened(1, "main.a"),
-    opened(2, "other"),
-    back(0, "shared"),
-    back(1, "its own"),
-    back(2, "another's"),
-    back(3, "nobody's"),
-    told("desktop.display_closed", desktop.DesktopDisplayClosedSchema, { display: 1 }, DESKTOP),
-  ]);
+  const closed = (display: number) => told("desktop.display_closed", desktop.DesktopDisplayClosedSchema, { display }, DESKTOP);
+  const back = (note: string) => told("desktop.handed_back", desktop.DesktopHandedBackSchema, { note }, DESKTOP);
   const heard = (items: readonly Item[] = []) => items.map((item) => (item.type === "handover" ? item.back.note : item.type === "note" ? item.note.of : item.type));
+  const family = fold([called("t1", "task"), created("main.a", "main", "t1")]);
+  const taken = [
+    family.take(opened(1, "main.a"), "main.a"),
+    family.take(opened(2, "other"), "other"),
+    family.take(back("shared"), ""),
+    family.take(back("its own"), "main.a"),
+    family.take(back("another's"), "other"),
+    family.take(back("one's beside it"), "mainly"),
+    family.take(back("nobody's")),
+    family.take(closed(1), "main.a"),
+  ];
+  expect(taken).toEqual([true, false, true, true, false, false, false, true]);
   expect(heard(family.main.items)).toEqual(["tool", "shared"]);
   const tool = family.main.items[0] as Tool;
   expect(heard(tool.child?.items)).toEqual(["display opened", "its own", "display closed"]);
+  // Of subagents that nothing shows of, what people did is told, and not what would be taken for the agent's.
+  family.take(prompted("main.b", "one whose call is not known"));
+  for (const hidden of ["main.b", "main.c"]) {
+    family.take(opened(3, hidden), hidden);
+    family.take(back(`of ${hidden}`), hidden);
+    family.take(closed(3), hidden);
+  }
+  expect(heard(family.main.items)).toEqual(["tool", "shared", "of main.b", "of main.c"]);
 });

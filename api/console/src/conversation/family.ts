@@ -2,7 +2,7 @@
 
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
 import { Conversation } from "./fold";
-import { DESKTOP, Owners } from "./handover";
+import { DESKTOP } from "./handover";
 import type { Item } from "./items";
 import { decode } from "./payload";
 
@@ -18,16 +18,18 @@ export class Family {
   readonly #parents = new Map<string, { agentId: string; callId: string }>();
   /** Whose call a command runs for, by the command's stream. */
   readonly #execs = new Map<string, Conversation>();
-  readonly #owners = new Owners();
 
   constructor(agentId: string) {
     this.#agentId = agentId;
     this.main = new Conversation(agentId);
   }
 
-  /** Says whether the event changed what is shown. */
-  take(event: Event): boolean {
-    if (event.stream === DESKTOP) return this.#desktop(event);
+  /**
+   * Says whether the event changed what is shown. `owner` is the agent whose display it tells of, empty for the one that
+   * all share: that was told before, maybe of another turn than this one.
+   */
+  take(event: Event, owner?: string): boolean {
+    if (event.stream === DESKTOP) return this.#desktop(event, owner);
     if (!event.stream.startsWith("agent/")) return this.#exec(event);
     const id = event.stream.slice("agent/".length);
     if (id === this.#agentId) return this.main.take(event);
@@ -44,15 +46,16 @@ export class Family {
     return changed;
   }
 
-  /** What people did with the display that all share is told to the agent; with one's own, to that one. */
-  #desktop(event: Event): boolean {
-    const told = decode(event);
-    const agentId = told && this.#owners.of(told);
-    if (agentId === undefined) return false;
-    const owner = agentId === "" || agentId === this.#agentId ? this.main : this.children.get(agentId);
-    if (!owner?.take(event)) return false;
-    if (owner !== this.main) this.#show(agentId);
-    return true;
+  /**
+   * What people did with the display that all share is told to the agent; with one's own, to that one, or to the agent
+   * where that one is not seen.
+   */
+  #desktop(event: Event, owner: string | undefined): boolean {
+    if (owner === "" || owner === this.#agentId) return this.main.take(event);
+    if (!owner?.startsWith(`${this.#agentId}.`)) return false;
+    if (this.#show(owner)) return this.children.get(owner)?.take(event) === true && this.#show(owner);
+    // That a display was opened or closed would be taken for this agent's.
+    return event.kind === "desktop.handed_back" && this.main.take(event);
   }
 
   #exec(event: Event): boolean {
@@ -77,16 +80,18 @@ export class Family {
     return child;
   }
 
-  /** Those above show another one, since what is below changed. */
-  #show(id: string): void {
+  /** Those above show another one, since what is below changed. Says whether it is seen from the top. */
+  #show(id: string): boolean {
     let child = this.children.get(id);
     for (let depth = 0; child && depth < DEPTH_MAX; depth += 1) {
       const parent = this.#parents.get(child.agentId);
-      if (!parent) return;
-      const above: Conversation | undefined = parent.agentId === this.#agentId ? this.main : this.children.get(parent.agentId);
-      above?.attach(parent.callId, child);
-      child = above === this.main ? undefined : above;
+      const above: Conversation | undefined = parent?.agentId === this.#agentId ? this.main : this.children.get(parent?.agentId ?? "");
+      if (!parent || !above?.has(parent.callId)) return false;
+      above.attach(parent.callId, child);
+      if (above === this.main) return true;
+      child = above;
     }
+    return false;
   }
 }
 

@@ -69,7 +69,7 @@ export default function ReplayView({ box }: { box: Box }) {
 }
 
 function Player({ box, agentId, turn }: { box: Box; agentId: string; turn: Turn }) {
-  const times = useMemo(() => schedule(turn.events), [turn]);
+  const times = useMemo(() => schedule(turn.events.map(({ event }) => event)), [turn]);
   const endMs = times.at(-1) ?? 0;
   const [atMs, setAt] = useState(endMs);
   const [speed, setSpeed] = useState(1);
@@ -93,8 +93,8 @@ function Player({ box, agentId, turn }: { box: Box; agentId: string; turn: Turn 
   // Forwards what comes is added; backwards it is folded again.
   if (count < folded.current.count) folded.current = { count: 0, family: new Family(agentId) };
   for (; folded.current.count < count; folded.current.count += 1) {
-    const event = turn.events[folded.current.count];
-    if (event) folded.current.family.take(event);
+    const next = turn.events[folded.current.count];
+    if (next) folded.current.family.take(next.event, next.owner);
   }
   const items = folded.current.family.main.items;
   const pictures = flat(items).filter((item) => item.type !== "prompt" && imagesOf(item).length > 0);
@@ -165,7 +165,7 @@ function Share({ box, agentId, turn }: { box: Box; agentId: string; turn: Turn }
   const [options, setOptions] = useState<Options>({ outputs: true, pictures: false, words: [] });
   const write = useAction(async () => {
     const family = new Family(agentId);
-    for (const event of turn.events) family.take(event);
+    for (const { event, owner } of turn.events) family.take(event, owner);
     const { items } = family.main;
     const pictures = new Map<string, string>();
     if (options.pictures) {
@@ -224,7 +224,7 @@ const SUB_MARKS: typeof MARKS = {
 };
 
 function marksOf(turn: Turn, times: readonly number[], agentId: string) {
-  return turn.events.flatMap((event, n) => {
+  return turn.events.flatMap(({ event }, n) => {
     const isOwn = event.stream === `agent/${agentId}`;
     const kind = !isOwn && event.kind === "agent.turn_ended" ? undefined : (isOwn ? MARKS : SUB_MARKS)[event.kind];
     return kind ? [{ key: event.offsetKey, kind, at: times[n] ?? 0 }] : [];

@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { create, type DescMessage, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
+import { Family } from "../conversation/family";
 import type { Item } from "../conversation/items";
 import * as agent from "../protocol/cocoonbox/log/v1/agent_pb";
 import * as desktop from "../protocol/cocoonbox/log/v1/desktop_pb";
@@ -52,9 +53,34 @@ test("what a person did with a display is of the turn, and between two turns of 
     told("agent.prompt_received", 50, agent.AgentPromptReceivedSchema, { promptId: "q", text: "two" }),
     told("agent.turn_started", 60, agent.AgentTurnStartedSchema, { turnId: "t2", promptIds: ["q"] }),
   ]) turns.take(event);
-  expect(turns.turns.map(({ prompt, fromMs, events }) => [prompt, fromMs, events.map((event) => Number(event.atMs))])).toEqual([
+  expect(turns.turns.map(({ prompt, fromMs, events }) => [prompt, fromMs, events.map(({ event }) => Number(event.atMs))])).toEqual([
     ["one", 10, [10, 20, 21, 25, 26, 30]],
     ["two", 50, [40, 50, 60]],
+  ]);
+});
+
+test("a display of an earlier turn is known in a later one, and closed in the turn that had it", () => {
+  const turns = new Turns("main");
+  const started = (atMs: number, turnId: string) => told("agent.turn_started", atMs, agent.AgentTurnStartedSchema, { turnId });
+  for (const event of [
+    started(10, "t1"),
+    told("desktop.display_opened", 11, desktop.DesktopDisplayOpenedSchema, { display: 1, agentId: "main" }, "desktop/main"),
+    told("desktop.display_opened", 12, desktop.DesktopDisplayOpenedSchema, { display: 2, agentId: "main.a" }, "desktop/main"),
+    told("agent.turn_ended", 20, agent.AgentTurnEndedSchema, { turnId: "t1" }),
+    told("desktop.handed_back", 30, desktop.DesktopHandedBackSchema, { display: 1 }, "desktop/main"),
+    told("desktop.handed_back", 31, desktop.DesktopHandedBackSchema, { display: 2 }, "desktop/main"),
+    told("desktop.display_closed", 32, desktop.DesktopDisplayClosedSchema, { display: 1 }, "desktop/main"),
+    told("desktop.display_closed", 33, desktop.DesktopDisplayClosedSchema, { display: 3 }, "desktop/main"),
+    started(40, "t2"),
+  ]) turns.take(event);
+  const heard = turns.turns.map(({ events }) => {
+    const family = new Family("main");
+    for (const { event, owner } of events) family.take(event, owner);
+    return family.main.items.map((item) => (item.type === "note" ? item.note.of : item.type === "handover" ? item.back.display : item.type));
+  });
+  expect(heard).toEqual([
+    ["display opened", "turn ended", "display closed"],
+    [1, 2],
   ]);
 });
 

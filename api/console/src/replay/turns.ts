@@ -4,13 +4,20 @@ import { DESKTOP, Owners } from "../conversation/handover";
 import { decode } from "../conversation/payload";
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
 
+/** An event of a turn. */
+export interface Played {
+  event: Event;
+  /** Of a display: the agent whose it is, empty for all that share it. It may have been told in an earlier turn. */
+  owner?: string;
+}
+
 export interface Turn {
   id: string;
   /** What it answers. */
   prompt: string;
   /** Keys of its events, to be found by one of them. */
   keys: Set<string>;
-  events: Event[];
+  events: Played[];
   fromMs: number;
   toMs: number;
   ended: boolean;
@@ -29,7 +36,7 @@ export class Turns {
   readonly #stream: string;
   readonly #owners = new Owners();
   /** What comes before a turn and is of it. */
-  #waiting: Event[] = [];
+  #waiting: Played[] = [];
 
   constructor(agentId: string) {
     this.#agentId = agentId;
@@ -43,12 +50,12 @@ export class Turns {
     const open = this.turns.at(-1);
     const last = open && !open.ended ? open : undefined;
     if (own && event.kind === "agent.prompt_received" && !last) {
-      this.#waiting.push(event);
+      this.#waiting.push({ event });
       return;
     }
     if (own && event.kind === "agent.turn_started") {
       const told = decode(event);
-      const first = this.#waiting.find((one) => one.stream === this.#stream) ?? event;
+      const first = this.#waiting.find((one) => one.event.stream === this.#stream)?.event ?? event;
       this.turns.push({
         id: told?.kind === "agent.turn_started" ? told.payload.turnId : event.eventId,
         prompt: this.#waiting.map(text).filter(Boolean).join("\n"),
@@ -58,35 +65,39 @@ export class Turns {
         toMs: Number(event.atMs),
         ended: false,
       });
-      for (const one of [...this.#waiting, event]) this.#add(one);
+      for (const one of [...this.#waiting, { event }]) this.#add(one);
       this.#waiting = [];
       return;
     }
     // What a command prints after the turn belongs to it no more.
     if (!last) return;
-    this.#add(event);
+    this.#add({ event });
     if (own && event.kind === "agent.turn_ended") last.ended = true;
   }
 
-  /** What a person did with a display between two turns is told to the agent in the later one. */
+  /**
+   * What a person did with a display between two turns is told to the agent in the later one. That a display was closed
+   * is of the turn that had it, though it is told behind its end.
+   */
   #desktop(event: Event): void {
     const told = decode(event);
     const owner = told && this.#owners.of(told);
     if (owner === undefined || !(owner === "" || owner === this.#agentId || owner.startsWith(`${this.#agentId}.`))) return;
-    if (this.turns.at(-1)?.ended === false) this.#add(event);
-    else if (told?.kind === "desktop.handed_back") this.#waiting.push(event);
+    const one = { event, owner };
+    if (this.turns.at(-1)?.ended === false || told?.kind === "desktop.display_closed") this.#add(one);
+    else if (told?.kind === "desktop.handed_back") this.#waiting.push(one);
   }
 
-  #add(event: Event): void {
+  #add(one: Played): void {
     const turn = this.turns.at(-1);
     if (!turn || turn.events.length >= EVENTS_MAX) return;
-    turn.events.push(event);
-    turn.keys.add(event.offsetKey);
-    turn.toMs = Math.max(turn.toMs, Number(event.atMs));
+    turn.events.push(one);
+    turn.keys.add(one.event.offsetKey);
+    turn.toMs = Math.max(turn.toMs, Number(one.event.atMs));
   }
 }
 
-function text(event: Event): string {
+function text({ event }: Played): string {
   const told = decode(event);
   return told?.kind === "agent.prompt_received" ? told.payload.text : "";
 }
