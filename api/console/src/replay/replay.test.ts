@@ -16,6 +16,8 @@ function told<D extends DescMessage>(kind: string, atMs: number, schema: D, init
   return create(EventSchema, { kind, stream, seq, atMs: BigInt(atMs), offsetKey: `k${seq}`, payload: toBinary(schema, create(schema, init)) });
 }
 
+const looked = (atMs: number, agentId: string, name = "computer_look") => told("agent.tool_called", atMs, agent.AgentToolCalledSchema, { name }, `agent/${agentId}`);
+
 test("events are cut into turns, each with its prompts and what its commands printed", () => {
   const turns = new Turns("main");
   for (const event of [
@@ -43,6 +45,7 @@ test("what a person did with a display is of the turn, and between two turns of 
   for (const event of [
     told("agent.prompt_received", 10, agent.AgentPromptReceivedSchema, { promptId: "p", text: "one" }),
     told("agent.turn_started", 20, agent.AgentTurnStartedSchema, { turnId: "t1", promptIds: ["p"] }),
+    looked(20, "main"),
     opened(21, 1, "main.a"),
     opened(22, 2, "other"),
     back(25, 0),
@@ -52,10 +55,36 @@ test("what a person did with a display is of the turn, and between two turns of 
     back(40, 0),
     told("agent.prompt_received", 50, agent.AgentPromptReceivedSchema, { promptId: "q", text: "two" }),
     told("agent.turn_started", 60, agent.AgentTurnStartedSchema, { turnId: "t2", promptIds: ["q"] }),
+    looked(61, "main"),
   ]) turns.take(event);
   expect(turns.turns.map(({ prompt, fromMs, events }) => [prompt, fromMs, events.map(({ event }) => Number(event.atMs))])).toEqual([
-    ["one", 10, [10, 20, 21, 25, 26, 30]],
-    ["two", 50, [40, 50, 60]],
+    ["one", 10, [10, 20, 20, 21, 25, 26, 30]],
+    ["two", 50, [40, 50, 60, 61]],
+  ]);
+});
+
+test("what people did at the display that all share is of turns that are at the screen only, themselves or by helpers", () => {
+  const back = (atMs: number) => told("desktop.handed_back", atMs, desktop.DesktopHandedBackSchema, {}, "desktop/main");
+  const turn = (fromMs: number, ...meanwhile: Event[]) => [
+    back(fromMs - 1),
+    told("agent.turn_started", fromMs, agent.AgentTurnStartedSchema, {}),
+    back(fromMs + 1),
+    ...meanwhile,
+    back(fromMs + 6),
+    told("agent.turn_ended", fromMs + 7, agent.AgentTurnEndedSchema, {}),
+  ];
+  const turns = new Turns("main");
+  for (const event of [
+    ...turn(10, looked(15, "main", "shell"), looked(15, "mainly")),
+    ...turn(20, looked(25, "main.a.b", "browser")),
+    ...turn(30, told("agent.output_streamed", 32, agent.AgentOutputStreamedSchema, {}), back(33), looked(35, "main"), looked(35, "main", "browser_look")),
+    ...turn(40),
+  ]) turns.take(event);
+  expect(turns.turns.map(({ events }) => events.map(({ event }) => Number(event.atMs)))).toEqual([
+    [10, 15, 17],
+    [19, 20, 21, 25, 26, 27],
+    [29, 30, 31, 32, 33, 35, 35, 36, 37],
+    [40, 47],
   ]);
 });
 

@@ -25,6 +25,8 @@ export interface Turn {
 
 /** Of one turn; what is longer is played as far as that. */
 const EVENTS_MAX = 50_000;
+/** Tools that see the display that all share, where the agent has none of its own. */
+const AT_SCREEN = new Set(["browser", "browser_look", "computer", "computer_look"]);
 
 /**
  * Cuts the events of one agent, of its subagents, of the commands that run for them, and of the displays that they use,
@@ -37,6 +39,10 @@ export class Turns {
   readonly #owners = new Owners();
   /** What comes before a turn and is of it. */
   #waiting: Played[] = [];
+  /** The last turn is of one who was at the screen. */
+  #isAtScreen = false;
+  /** What people did at the display that all share, and how many events of the turn are before it, until it is such a turn. */
+  #unseen: { one: Played; at: number }[] = [];
 
   constructor(agentId: string) {
     this.#agentId = agentId;
@@ -65,6 +71,8 @@ export class Turns {
         toMs: Number(event.atMs),
         ended: false,
       });
+      this.#isAtScreen = false;
+      this.#unseen = [];
       for (const one of [...this.#waiting, { event }]) this.#add(one);
       this.#waiting = [];
       return;
@@ -72,12 +80,14 @@ export class Turns {
     // What a command prints after the turn belongs to it no more.
     if (!last) return;
     this.#add({ event });
+    if (isAtScreen(event)) this.#see();
     if (own && event.kind === "agent.turn_ended") last.ended = true;
   }
 
   /**
-   * What a person did with a display between two turns is told to the agent in the later one. That a display was closed
-   * is of the turn that had it, though it is told behind its end.
+   * What a person did with a display between two turns is told to the agent in the later one; at the display that all
+   * share it is nothing of a turn that never saw it. That a display was closed is of the turn that had it, though it is
+   * told behind its end.
    */
   #desktop(event: Event): void {
     const told = decode(event);
@@ -90,11 +100,29 @@ export class Turns {
 
   #add(one: Played): void {
     const turn = this.turns.at(-1);
-    if (!turn || turn.events.length >= EVENTS_MAX) return;
-    turn.events.push(one);
-    turn.keys.add(one.event.offsetKey);
-    turn.toMs = Math.max(turn.toMs, Number(one.event.atMs));
+    if (!turn || turn.events.length + this.#unseen.length >= EVENTS_MAX) return;
+    if (one.owner === "" && !this.#isAtScreen) this.#unseen.push({ one, at: turn.events.length });
+    else put(turn, one, turn.events.length);
   }
+
+  /** What was not seen till then is where it was. */
+  #see(): void {
+    const turn = this.turns.at(-1);
+    if (turn) this.#unseen.forEach(({ one, at }, before) => put(turn, one, at + before));
+    this.#unseen = [];
+    this.#isAtScreen = true;
+  }
+}
+
+function put(turn: Turn, one: Played, at: number): void {
+  turn.events.splice(at, 0, one);
+  turn.keys.add(one.event.offsetKey);
+  turn.toMs = Math.max(turn.toMs, Number(one.event.atMs));
+}
+
+function isAtScreen(event: Event): boolean {
+  const told = event.kind === "agent.tool_called" ? decode(event) : undefined;
+  return told?.kind === "agent.tool_called" && AT_SCREEN.has(told.payload.name);
 }
 
 function text({ event }: Played): string {
