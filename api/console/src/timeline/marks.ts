@@ -3,7 +3,7 @@
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
 import { DESKTOP, Owners } from "../conversation/handover";
 import { decode } from "../conversation/payload";
-import { ControlExpiredSchema, ControlReleasedSchema, ControlTakenSchema } from "../protocol/cocoonbox/log/v1/account_pb";
+import { ControlExpiredSchema, ControlReleasedSchema, type ControlTaken, ControlTakenSchema } from "../protocol/cocoonbox/log/v1/account_pb";
 import { BoxFailedSchema } from "../protocol/cocoonbox/log/v1/box_pb";
 import type { DesktopHandedBack } from "../protocol/cocoonbox/log/v1/desktop_pb";
 import type { Event } from "../protocol/cocoonbox/log/v1/envelope_pb";
@@ -30,6 +30,8 @@ export interface Mark {
 interface Lease {
   label: string;
   note: string;
+  /** By the account's log; 0 = it has not said so. */
+  takenMs: number;
   /** Of its end. */
   mark?: Mark;
 }
@@ -48,6 +50,7 @@ export class Marks {
   readonly marks: Mark[] = [];
   readonly sleeps: Sleep[] = [];
   readonly #seen = new Map<string, number>();
+  /** The last one of each display and fence: a fork counts its own anew, and its box's log has those of its past. */
   readonly #leases = new Map<string, Lease>();
   readonly #owners = new Owners();
 
@@ -78,7 +81,7 @@ export class Marks {
         return add("box", "failed");
       case "control.taken": {
         const told = read(event, ControlTakenSchema);
-        if (told) this.#lease(displayOf(event), told.fence).label = told.label;
+        if (told) this.#taken(event, told);
         return add("person", "takes over", told?.label);
       }
       case "control.released": {
@@ -144,6 +147,14 @@ export class Marks {
     }
   }
 
+  /** What was left behind before that is of another lease. */
+  #taken(event: Event, { fence, label }: ControlTaken): void {
+    const atMs = Number(event.atMs);
+    const known = this.#lease(displayOf(event), fence);
+    const isPast = known.mark !== undefined && known.mark.atMs < atMs;
+    Object.assign(isPast ? this.#begin(displayOf(event), fence) : known, { label, takenMs: atMs });
+  }
+
   /** The account's log says that a lease ended. Its key and its time are those of the mark, whichever log comes first. */
   #ended(event: Event, fence: bigint, note: string): boolean {
     const lease = this.#lease(displayOf(event), fence);
@@ -157,22 +168,29 @@ export class Marks {
 
   /** The box's log says what was done meanwhile. In a fork it is all that is told of it. */
   #handedBack(event: Event, handover: DesktopHandedBack): boolean {
-    const lease = this.#lease(handover.display, handover.fence);
+    const { display, fence } = handover;
+    const atMs = Number(event.atMs);
+    let lease = this.#lease(display, fence);
+    if (atMs < lease.takenMs) lease = unknown();
+    else if (lease.mark?.handover) lease = this.#begin(display, fence);
     lease.label ||= handover.label;
     lease.note ||= handover.note;
     if (lease.mark) Object.assign(lease.mark, { text: said(lease), handover });
     else {
-      lease.mark = { id: event.offsetKey, atMs: Number(event.atMs), lane: "person", what: "hands back", text: said(lease), handover };
+      lease.mark = { id: event.offsetKey, atMs, lane: "person", what: "hands back", text: said(lease), handover };
       this.#put(lease.mark);
     }
     return true;
   }
 
   #lease(display: number, fence: bigint): Lease {
-    const key = `${display} ${fence}`;
-    const known = this.#leases.get(key) ?? { label: "", note: "" };
-    this.#leases.set(key, known);
-    return known;
+    return this.#leases.get(`${display} ${fence}`) ?? this.#begin(display, fence);
+  }
+
+  #begin(display: number, fence: bigint): Lease {
+    const lease = unknown();
+    this.#leases.set(`${display} ${fence}`, lease);
+    return lease;
   }
 
   /** The two logs do not come in step; each by itself is in the order of time. */
@@ -185,6 +203,10 @@ export class Marks {
     const last = this.sleeps.at(-1);
     if (last && last.toMs === undefined) last.toMs = atMs;
   }
+}
+
+function unknown(): Lease {
+  return { label: "", note: "", takenMs: 0 };
 }
 
 /** Of a stream `control/<box>/<display>`. */

@@ -85,6 +85,41 @@ test("leases of two displays, and of one in turn, are not taken for one another"
   expect(marks.marks.map(({ atMs, text }) => [atMs, text])).toEqual([[10, ""], [20, "bob"], [30, ""]]);
 });
 
+test("hand-overs of a fork's past are no ends of its own leases, which have the same numbers", () => {
+  const back = (atMs: number, label: string) => told("desktop.handed_back", "desktop/main", atMs, desktop.DesktopHandedBackSchema, { fence: 1n, label, note: `note of ${label}` });
+  const taken = told("control.taken", "control/fork/0", 100, account.ControlTakenSchema, { fence: 1n, label: "ada" });
+  const released = told("control.released", "control/fork/0", 110, account.ControlReleasedSchema, { fence: 1n, note: "note of ada" });
+  // Of the parent's parent, of the parent, and of the fork itself.
+  const box = [back(20, "eve"), back(60, "bob"), back(112, "ada")];
+  const accounts = [taken, released];
+  for (const order of [
+    [...accounts, ...box],
+    [...box, ...accounts],
+    [box[0], taken, box[1], released, box[2]],
+    [box[0], box[1], taken, box[2], released],
+    [taken, box[0], released, box[1], box[2]],
+  ]) {
+    const marks = new Marks();
+    for (const event of [...order, ...order]) if (event) marks.take(event);
+    expect(marks.marks.map(({ atMs, what, text, handover }) => [atMs, what, text, handover?.label])).toEqual([
+      [20, "hands back", "eve: note of eve", "eve"],
+      [60, "hands back", "bob: note of bob", "bob"],
+      [100, "takes over", "ada", undefined],
+      [110, "hands back", "ada: note of ada", "ada"],
+    ]);
+  }
+  // Where the box could not look, the fork's own end has nothing of the past.
+  for (const order of [[...accounts, box[1]], [box[1], ...accounts]]) {
+    const marks = new Marks();
+    for (const event of order) if (event) marks.take(event);
+    expect(marks.marks.map(({ atMs, text, handover }) => [atMs, text, handover?.label])).toEqual([
+      [60, "bob: note of bob", "bob"],
+      [100, "ada", undefined],
+      [110, "ada: note of ada", undefined],
+    ]);
+  }
+});
+
 test("an agent's own display is opened and closed in its lane, by its id", () => {
   const marks = new Marks();
   for (const event of [
