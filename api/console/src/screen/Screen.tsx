@@ -2,6 +2,7 @@
 
 import RFB from "@novnc/novnc";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { plain } from "../conversation/handover";
 import { LEAVE, leaves } from "../parts/leaving";
 import { useAction } from "../parts/action";
 import { clock } from "../parts/time";
@@ -133,7 +134,7 @@ export function Screen({ boxId, display, agent, drops }: Props) {
     <section class="screen" {...drops.zone.on}>
       <header class="row bar">
         <span role="status">
-          {mine ? w.screen.mine : holder ? w.screen.held(holder.label, clock(Number(holder.untilMs))) : agent ? w.screen.driven(agent) : w.screen.agents}
+          {mine ? w.screen.mine : holder ? w.screen.held(plain(holder.label), clock(Number(holder.untilMs))) : agent ? w.screen.driven(agent) : w.screen.agents}
         </span>
         <span class="grow" />
         {mine ? (

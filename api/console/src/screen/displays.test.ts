@@ -19,6 +19,12 @@ test("displays are called by their agents, and by ids where names do not tell th
   expect(called([["main.a1b2", "writer"]])).toEqual([[1, "writer"], [2, "writer (main.a1b2)"]]);
 });
 
+test("letters of names and ids that deceive are written out", () => {
+  const called = (...all: [string, string][]) => choices(all.map(([agentId], at) => ({ display: at + 1, agentId })), new Map(all)).map(({ name }) => name);
+  expect(called(["a", "Ada\u202e"], ["b", "Ada"])).toEqual(["Ada\\u{202e}", "Ada"]);
+  expect(called(["a\u200b", ""], ["b", "Ada"], ["c\u2066", "Ada"])).toEqual(["a\\u{200b}", "Ada (b)", "Ada (c\\u{2066})"]);
+});
+
 test("the shared display is never gone; another one is when its agent has it no more", () => {
   expect(isGone([], SHARED, undefined)).toBe(false);
   expect(isGone(two, 1, undefined)).toBe(false);

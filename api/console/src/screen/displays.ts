@@ -1,5 +1,7 @@
 /** Which display of a box is looked at: the one that all share, or one that an agent has for itself. */
 
+import { plain } from "../conversation/handover";
+
 export const SHARED = 0;
 
 /** As the box has it. */
@@ -9,7 +11,7 @@ export interface AgentDisplay {
 }
 
 export interface Choice extends AgentDisplay {
-  /** For people; foreign. */
+  /** For people: foreign, with letters that would deceive written out. */
   name: string;
 }
 
@@ -33,14 +35,14 @@ export function isGone(displays: readonly AgentDisplay[], wanted: number, seen: 
   return seen?.display === wanted && seen.agentId !== found.agentId;
 }
 
-/** By number, each with its agent's name, or its id where no name is known or two have the same one. */
+/** By number, each with its agent's name, or its id where no name is known or two look the same. */
 export function choices(displays: readonly AgentDisplay[], names: ReadonlyMap<string, string>): Choice[] {
-  const nameOf = (agentId: string) => names.get(agentId) || agentId;
+  const nameOf = (agentId: string) => plain(names.get(agentId) || agentId);
   return [...displays]
     .sort((a, b) => a.display - b.display)
     .map(({ display, agentId }) => {
-      const name = nameOf(agentId);
+      const [name, id] = [nameOf(agentId), plain(agentId)];
       const isShared = displays.some((other) => other.agentId !== agentId && nameOf(other.agentId) === name);
-      return { display, agentId, name: isShared && name !== agentId ? `${name} (${agentId})` : name };
+      return { display, agentId, name: isShared && name !== id ? `${name} (${id})` : name };
     });
 }

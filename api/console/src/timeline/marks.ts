@@ -1,7 +1,7 @@
 /** What happened to a box and in it, as marks on a line of time: a pure fold over both of its logs. */
 
 import { type DescMessage, fromBinary, type MessageShape } from "@bufbuild/protobuf";
-import { DESKTOP, Owners } from "../conversation/handover";
+import { DESKTOP, Owners, plain } from "../conversation/handover";
 import { decode } from "../conversation/payload";
 import { ControlExpiredSchema, ControlReleasedSchema, type ControlTaken, ControlTakenSchema } from "../protocol/cocoonbox/log/v1/account_pb";
 import { BoxFailedSchema } from "../protocol/cocoonbox/log/v1/box_pb";
@@ -82,7 +82,7 @@ export class Marks {
       case "control.taken": {
         const told = read(event, ControlTakenSchema);
         if (told) this.#taken(event, told);
-        return add("person", "takes over", told?.label);
+        return add("person", "takes over", told && plain(told.label));
       }
       case "control.released": {
         const told = read(event, ControlReleasedSchema);
@@ -134,7 +134,7 @@ export class Marks {
 
   #desktop(event: Event, add: (lane: Lane, what: Mark["what"], text?: string) => boolean): boolean {
     const told = decode(event);
-    const owner = told && this.#owners.of(told);
+    const owner = told && plain(this.#owners.of(told) ?? "");
     switch (told?.kind) {
       case "desktop.display_opened":
         return add("agent", "display opened", owner);
@@ -216,7 +216,7 @@ function displayOf(event: Event): number {
 
 /** Who handed back, and what they said. */
 function said({ label, note }: Lease): string {
-  return [label, note].filter(Boolean).join(": ").slice(0, TEXT_MAX);
+  return plain([label, note].filter(Boolean).join(": ")).slice(0, TEXT_MAX);
 }
 
 function read<D extends DescMessage>(event: Event, schema: D): MessageShape<D> | undefined {

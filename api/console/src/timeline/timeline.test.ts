@@ -133,6 +133,18 @@ test("an agent's own display is opened and closed in its lane, by its id", () =>
   ]);
 });
 
+test("letters that deceive are written out in what a hand-over and a display's owner are called", () => {
+  const marks = new Marks();
+  for (const event of [
+    told("control.taken", "control/b/0", 10, account.ControlTakenSchema, { fence: 1n, label: "ada\u202e" }),
+    told("control.released", "control/b/0", 20, account.ControlReleasedSchema, { fence: 1n, note: "done\u2066" }),
+    told("desktop.handed_back", "desktop/main", 30, desktop.DesktopHandedBackSchema, { display: 1, fence: 1n, label: "eve\u200b", note: "one\ntwo\u202e" }),
+    told("desktop.display_opened", "desktop/main", 40, desktop.DesktopDisplayOpenedSchema, { display: 1, agentId: "main.\u202ea" }),
+    told("desktop.display_closed", "desktop/main", 50, desktop.DesktopDisplayClosedSchema, { display: 1 }),
+  ]) marks.take(event);
+  expect(marks.marks.map(({ text }) => text)).toEqual(["ada\\u{202e}", "ada\\u{202e}: done\\u{2066}", "eve\\u{200b}: one\ntwo\\u{202e}", "main.\\u{202e}a", "main.\\u{202e}a"]);
+});
+
 test("marks of two logs are in the order of time, whichever comes first", () => {
   const marks = new Marks();
   const prompt = (atMs: number) => told("agent.prompt_received", "agent/main", atMs, agent.AgentPromptReceivedSchema, { text: "x" });
