@@ -267,6 +267,7 @@ export const w = {
     take: "Take over",
     steal: "Take it from them",
     back: "Hand back",
+    backFirst: "Hand this one back first",
     note: "Note to the agent",
     label: "Screen of the box",
     labelOf: (agent: string) => `Screen of ${agent}`,

@@ -28,9 +28,11 @@ interface Props {
   /** Whose it is; empty: all agents share it. */
   agent: string;
   drops: Drops;
+  /** Is told whether the person drives it, which they do not once it is shown no more. */
+  drives: (mine: boolean) => void;
 }
 
-export function Screen({ boxId, display, agent, drops }: Props) {
+export function Screen({ boxId, display, agent, drops, drives }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const [state, setState] = useState<ControlState | undefined>();
   const [link, setLink] = useState<"connecting" | "live" | "lost">("connecting");
@@ -121,6 +123,10 @@ export function Screen({ boxId, display, agent, drops }: Props) {
   });
   const holder = state?.holder;
   const mine = lease !== "";
+  useEffect(() => {
+    drives(mine);
+    return () => drives(false);
+  }, [mine]);
 
   const noteField = useRef<HTMLInputElement>(null);
   const onShortcut = useRef(() => {});

@@ -1,3 +1,4 @@
+import { useState } from "preact/hooks";
 import { wake } from "../boxes/store";
 import { Picture } from "../conversation/Picture";
 import { useAction } from "../parts/action";
@@ -38,6 +39,7 @@ export default function ScreenView({ box }: { box: Box }) {
 function Shown({ box }: { box: Box }) {
   const { displays, looked, isGone, choose } = useDisplay(box);
   const drops = useDrops(box.id);
+  const [mine, setMine] = useState(false);
   const agent = displays.find((one) => one.display === looked)?.name ?? "";
   return (
     <>
@@ -45,7 +47,8 @@ function Shown({ box }: { box: Box }) {
         <div class="row bar">
           <label class="row">
             <span>{w.screen.display}</span>
-            <select value={looked} onChange={(event) => choose(Number(event.currentTarget.value))}>
+            {/* To look at another one gives this one back, without the note that is being written. */}
+            <select value={looked} disabled={mine} title={mine ? w.screen.backFirst : undefined} onChange={(event) => choose(Number(event.currentTarget.value))}>
               <option value={SHARED}>{w.screen.shared}</option>
               {displays.map((one) => <option key={one.display} value={one.display}>{one.name}</option>)}
             </select>
@@ -53,7 +56,7 @@ function Shown({ box }: { box: Box }) {
         </div>
       )}
       {isGone && <p class="banner" role="status">{w.screen.displayGone}</p>}
-      <Screen key={looked} boxId={box.id} display={looked} agent={agent} drops={drops} />
+      <Screen key={looked} boxId={box.id} display={looked} agent={agent} drops={drops} drives={setMine} />
     </>
   );
 }
