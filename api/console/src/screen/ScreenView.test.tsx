@@ -56,6 +56,16 @@ test("another display is chosen once the one that is driven was handed back", as
   expect(choice()?.title).toBe("");
 });
 
+test("that the last display is gone is said, and closed", async () => {
+  const gone = () => place.querySelector(".banner button")?.parentElement;
+  expect(gone()).toBeFalsy();
+  await show();
+  expect(choice()).toBeNull();
+  expect(gone()?.textContent).toContain("That display is gone");
+  await act(() => place.querySelector<HTMLElement>('.banner [aria-label="Close"]')?.click());
+  expect(gone()).toBeFalsy();
+});
+
 test("another display is chosen when the one that was driven is gone", async () => {
   await press("Take over");
   expect(choice()?.disabled).toBe(true);

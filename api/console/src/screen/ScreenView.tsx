@@ -37,7 +37,7 @@ export default function ScreenView({ box }: { box: Box }) {
 
 /** The display that is chosen. Without one that an agent has for itself there is nothing to choose. */
 function Shown({ box }: { box: Box }) {
-  const { displays, looked, isGone, choose } = useDisplay(box);
+  const { displays, looked, isGone, seen, choose } = useDisplay(box);
   const drops = useDrops(box.id);
   const [mine, setMine] = useState(false);
   const agent = displays.find((one) => one.display === looked)?.name ?? "";
@@ -55,7 +55,12 @@ function Shown({ box }: { box: Box }) {
           </label>
         </div>
       )}
-      {isGone && <p class="banner" role="status">{w.screen.displayGone}</p>}
+      {isGone && (
+        <p class="banner row" role="status">
+          <span class="grow">{w.screen.displayGone}</span>
+          <button type="button" class="quiet small" aria-label={w.files.close} onClick={seen}>×</button>
+        </p>
+      )}
       <Screen key={looked} boxId={box.id} display={looked} agent={agent} drops={drops} drives={setMine} />
     </>
   );

@@ -54,6 +54,25 @@ test("a display that the address names is looked at, and the shared one once it 
   expect(seen).toMatchObject({ looked: 2, isGone: false });
 });
 
+test("that a display is gone is said until it was read, or the tab was left", async () => {
+  const lose = async () => {
+    await show([1, "writer"]);
+    await act(() => at("#/box/b/screen/1"));
+    expect(seen).toMatchObject({ looked: 1, isGone: false });
+    await show();
+    expect(seen).toMatchObject({ looked: 0, isGone: true });
+  };
+  await lose();
+  await act(() => seen.seen());
+  expect(seen.isGone).toBe(false);
+  await show();
+  expect(seen.isGone).toBe(false);
+  await lose();
+  await act(() => render(null, place));
+  await show();
+  expect(seen.isGone).toBe(false);
+});
+
 test("a number that is another agent's by now is not what was looked at", async () => {
   await at("#/box/b/screen/1");
   await show([1, "writer"]);

@@ -12,6 +12,8 @@ interface Display {
   looked: number;
   /** What was looked at is not there any more, so the shared one is. */
   isGone: boolean;
+  /** That was read. */
+  seen: () => void;
   choose: (display: number) => void;
 }
 
@@ -19,12 +21,12 @@ export function useDisplay(box: Box): Display {
   const here = route.value;
   const wanted = here.page === "box" && here.tab === "screen" ? wantedIn(here.rest ?? "") : SHARED;
   const displays = box.desktop?.displays ?? [];
-  const seen = useRef<AgentDisplay | undefined>();
+  const before = useRef<AgentDisplay | undefined>();
   const [told, tell] = useState(false);
-  const gone = isGone(displays, wanted, seen.current);
+  const gone = isGone(displays, wanted, before.current);
   const at = (display: number) => ({ page: "box" as const, boxId: box.id, tab: "screen" as const, rest: restOf(display) });
   useEffect(() => {
-    seen.current = gone ? undefined : displays.find((one) => one.display === wanted);
+    before.current = gone ? undefined : displays.find((one) => one.display === wanted);
     if (gone) {
       tell(true);
       // Going back would lead to what is not there.
@@ -35,6 +37,7 @@ export function useDisplay(box: Box): Display {
     displays: choices(displays, useNames(box.id, displays)),
     looked: gone ? SHARED : wanted,
     isGone: gone || told,
+    seen: () => tell(false),
     choose: (display) => {
       tell(false);
       go(at(display));
