@@ -1,4 +1,4 @@
-import { expect, test, vi } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { type Bytes, bytes, concat, shown } from "../parts/bytes";
 import { parted, write, writeBeside } from "./write";
 
@@ -18,6 +18,12 @@ interface Child {
   on: (what: "close", then: (code: number) => void) => void;
 }
 
+/** What comes of what a command said when it has ended. */
+let heard = (said: Uint8Array[]) => said;
+afterEach(() => {
+  heard = (said) => said;
+});
+
 // What the box does is done here: the same script, by the same shell.
 vi.mock("../wire/pipe", () => ({
   pipe: async function* ({ script, stdin, signal }: { script: string; stdin: AsyncIterable<Uint8Array>; signal: AbortSignal }) {
@@ -31,7 +37,8 @@ vi.mock("../wire/pipe", () => ({
     child.stdin.end();
     const code = await ended;
     if (code !== 0) throw new Error(new TextDecoder().decode(concat(wrong)).trim());
-    yield* out;
+    yield* heard(out);
+    signal.throwIfAborted();
   },
 }));
 
@@ -103,4 +110,28 @@ test("what cannot be written or is cut off leaves nothing behind", () =>
     stop.abort();
     await expect(put(writeBeside, `${folder}/a`, "x", stop)).rejects.toThrow();
     expect(await files.readdir(folder)).toEqual([]);
+  }));
+
+test("what is cancelled when it is in its place has arrived", () =>
+  inFolder(async (folder) => {
+    for (const [how, text] of [[writeBeside, "one"], [write, "two"]] as const) {
+      const stop = new AbortController();
+      heard = (said) => {
+        stop.abort();
+        return said;
+      };
+      expect(await put(how, `${folder}/a`, text, stop)).toBe(`${folder}/a`);
+      expect(await files.readFile(`${folder}/a`, "utf8")).toBe(text);
+    }
+    expect(await files.readdir(folder)).toEqual(["a"]);
+  }));
+
+test("a place that was told in part only is none", () =>
+  inFolder(async (folder) => {
+    const stop = new AbortController();
+    heard = (said) => {
+      stop.abort();
+      return [concat(said).subarray(0, -1)];
+    };
+    await expect(put(writeBeside, `${folder}/a`, "one", stop)).rejects.toThrow();
   }));

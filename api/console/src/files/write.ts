@@ -1,6 +1,6 @@
 /** Files that are put into a box that runs, by its own commands as its user. */
 
-import { base, type Bytes, bytes, concat, join, own, parent } from "../parts/bytes";
+import { base, type Bytes, bytes, concat, join, NONE, own, parent } from "../parts/bytes";
 import { pipe } from "../wire/pipe";
 import { fields, remove } from "./today";
 
@@ -15,17 +15,19 @@ const TAKE = `set -e; IFS= read -r -d '' path; IFS= read -r -d '' part; IFS= rea
 /** Whole or not at all: what was cut off on its way must not stand in the place of a file. */
 const WHOLE = `mkdir -p -- "\${path%/*}"; cat >"$part"
 [ "$(stat -c %s -- "$part")" = "$size" ] || { echo 'the file came in part only' >&2; exit 1; }`;
+/** Where the file is, behind all else, and with an end: of what is cut off it is known that it is not the whole. */
+const SAY = `printf '%s\\0'`;
 const WRITE = `${TAKE}
 ${WHOLE}
 if [ -d "$path" ]; then echo 'a folder of that name is there' >&2; exit 1; fi
 mv -f -T -- "$part" "$path"
-printf %s "$path"`;
+${SAY} "$path"`;
 // A link is made only where nothing is, in one step: what comes to be there meanwhile is not replaced.
 const BESIDE = `${TAKE}; IFS= read -r -d '' stem; IFS= read -r -d '' ending
 ${WHOLE}
 to=$path
 for n in {1..${COUNT_MAX}}; do
-  if said=$(ln -T -- "$part" "$to" 2>&1); then rm -f -- "$part"; printf %s "$to"; exit 0; fi
+  if said=$(ln -T -- "$part" "$to" 2>&1); then rm -f -- "$part"; ${SAY} "$to"; exit 0; fi
   if [ ! -e "$to" ] && [ ! -L "$to" ]; then echo "$said" >&2; exit 1; fi
   to="$stem ($n)$ending"
 done
@@ -70,14 +72,16 @@ async function put(
       progress(count);
     }
   }
+  let told = NONE;
   try {
-    const told: Bytes[] = [];
-    for await (const piece of pipe({ boxId, script, stdin: sent(), signal })) told.push(piece);
-    signal.throwIfAborted();
-    return concat(told);
+    for await (const piece of pipe({ boxId, script, stdin: sent(), signal })) told = concat([told, piece]);
   } catch (error) {
-    // What came of it lies there under a name that nobody asked for.
-    await remove(boxId, part).catch(() => {});
-    throw error;
+    // Who cancels when it is in its place cancels nothing.
+    if (told.at(-1) !== 0) {
+      // What came of it lies there under a name that nobody asked for.
+      await remove(boxId, part).catch(() => {});
+      throw error;
+    }
   }
+  return told.subarray(0, -1);
 }
