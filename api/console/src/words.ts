@@ -275,6 +275,7 @@ export const w = {
     arrived: "In Downloads:",
     noFolders: "Folders are not taken here. Drop them into a folder under Files:",
     more: (n: number) => `and ${n.toLocaleString()} more`,
+    cut: (n: number) => `Only the first ${n.toLocaleString()} are taken.`,
     shortcut: "Keyboard: Ctrl+Alt+Shift+O",
     leave: "Ctrl+Alt+Shift+O takes the keyboard back from the screen",
   },

@@ -39,10 +39,14 @@ export function useDropZone(takes: boolean, take: (data: DataTransfer) => void):
   };
 }
 
-/** Files of a drop, and the names of folders in it, which are not looked into. */
-export function loose(data: DataTransfer): { files: File[]; folders: string[] } {
+/** Of one drop; whoever has more brings an archive. */
+export const DROPPED_MAX = 5_000;
+
+/** Files of a drop, and the names of folders in it, which are not looked into. `cut`: there were more files. */
+export function loose(data: DataTransfer): { files: File[]; folders: string[]; cut: boolean } {
   const files: File[] = [];
   const folders: string[] = [];
+  let cut = false;
   for (const item of data.items) {
     const entry = item.kind === "file" ? item.webkitGetAsEntry() : null;
     if (entry?.isDirectory) {
@@ -50,13 +54,12 @@ export function loose(data: DataTransfer): { files: File[]; folders: string[] } 
       continue;
     }
     const file = item.getAsFile();
-    if (file) files.push(file);
+    if (!file) continue;
+    if (files.length < DROPPED_MAX) files.push(file);
+    else cut = true;
   }
-  return { files, folders };
+  return { files, folders, cut };
 }
-
-/** Of one drop; whoever has more brings an archive. */
-const DROPPED_MAX = 5_000;
 
 /** What was dropped: files, and those in folders, each with its path below the folder that it is dropped on. */
 export async function dropped(data: DataTransfer): Promise<{ path: Bytes; file: File }[]> {

@@ -21,6 +21,13 @@ vi.mock("../files/write", () => ({
     }),
 }));
 
+/** As if there were more files than are taken, which would be thousands here. */
+let isCut = false;
+vi.mock("../files/dropping", async (original) => {
+  const dropping = await original<typeof import("../files/dropping")>();
+  return { ...dropping, loose: (data: DataTransfer) => ({ ...dropping.loose(data), cut: isCut }) };
+});
+
 let place: HTMLElement;
 
 function Place() {
@@ -58,6 +65,7 @@ const settle = (act_: () => void) =>
 
 beforeEach(() => {
   writing = [];
+  isCut = false;
   place = document.createElement("div");
   document.body.replaceChildren(place);
   return act(() => render(<Place />, place));
@@ -85,6 +93,16 @@ test("folders are refused with a sentence, and what lies beside them is taken", 
   await drag("drop", data("<b>folder</b>", file("a.txt")));
   expect(place.querySelector("[role=alert]")?.textContent).toContain("Folders are not taken here. Drop them into a folder under Files: <b>folder</b>");
   expect(writing).toHaveLength(1);
+});
+
+test("that not all files of a drop are taken is told until it was read", async () => {
+  isCut = true;
+  await drag("drop", data(file("a.txt"), "folder"));
+  expect(writing).toHaveLength(1);
+  const told = () => [...place.querySelectorAll(".banner")].map((one) => one.textContent ?? "");
+  expect(told()).toEqual([expect.stringContaining("folder"), expect.stringContaining("Only the first 5,000 are taken.")]);
+  await act(() => place.querySelectorAll<HTMLElement>(".banner button")[1]?.click());
+  expect(told()).toEqual([]);
 });
 
 test("a name leads nowhere else", async () => {

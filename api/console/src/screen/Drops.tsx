@@ -1,7 +1,7 @@
 /** Files that are dropped onto the screen: they go into the box, where its programs look for what was downloaded. */
 
 import { useState } from "preact/hooks";
-import { loose, useDropZone } from "../files/dropping";
+import { DROPPED_MAX, loose, useDropZone } from "../files/dropping";
 import { Uploads, type Uploading, useUploads } from "../files/Uploads";
 import { writeBeside } from "../files/write";
 import { base, bytes, join, shown } from "../parts/bytes";
@@ -17,6 +17,8 @@ export interface Drops {
   /** What is in the box, by the names that it has there. */
   arrived: string[];
   folders: string[];
+  /** Of the last drop only the first files were taken. */
+  cut: boolean;
   seen: () => void;
 }
 
@@ -24,10 +26,12 @@ export interface Drops {
 export function useDrops(boxId: string): Drops {
   const [arrived, setArrived] = useState<string[]>([]);
   const [folders, setFolders] = useState<string[]>([]);
+  const [cut, setCut] = useState(false);
   const uploads = useUploads(boxId, (at) => setArrived((before) => [...before, shown(base(at))]), writeBeside);
   const zone = useDropZone(true, (data) => {
     const found = loose(data);
     setFolders(found.folders.map((name) => shown(bytes(name))));
+    setCut(found.cut);
     if (uploads.list.every((upload) => upload.error)) setArrived([]);
     // A name has no slash in it; one that had would lead elsewhere.
     uploads.add(found.files.map((file) => ({ path: join(FOLDER, base(bytes(file.name))), file })), 0);
@@ -35,12 +39,13 @@ export function useDrops(boxId: string): Drops {
   const seen = () => {
     setArrived([]);
     setFolders([]);
+    setCut(false);
   };
-  return { zone, uploads, arrived, folders, seen };
+  return { zone, uploads, arrived, folders, cut, seen };
 }
 
 /** What is on its way, what has come, and what is not taken. */
-export function DropReport({ drops: { uploads, arrived, folders, seen } }: { drops: Drops }) {
+export function DropReport({ drops: { uploads, arrived, folders, cut, seen } }: { drops: Drops }) {
   const close = <button type="button" class="quiet small" aria-label={w.files.close} onClick={seen}>×</button>;
   return (
     <>
@@ -48,6 +53,12 @@ export function DropReport({ drops: { uploads, arrived, folders, seen } }: { dro
       {folders.length > 0 && (
         <p class="banner row" role="alert">
           <span class="grow">{w.screen.noFolders} <Names all={folders} /></span>
+          {close}
+        </p>
+      )}
+      {cut && (
+        <p class="banner row" role="alert">
+          <span class="grow">{w.screen.cut(DROPPED_MAX)}</span>
           {close}
         </p>
       )}

@@ -15,7 +15,7 @@ vi.mock("@novnc/novnc", () => ({
 vi.mock("./channel", () => ({ ScreenChannel: class {} }));
 vi.mock("./quality", () => ({ BEST: 6, compression: () => 2, watchLink: () => () => {} }));
 vi.mock("../boxes/store", () => ({ wake: () => {} }));
-vi.mock("../files/write", () => ({ writeBeside: () => {} }));
+vi.mock("../files/write", () => ({ write: () => {}, writeBeside: () => {} }));
 vi.mock("../wire/clients", () => ({
   agents: { list: async () => ({ agents: [] }) },
   control: { take: async () => {}, release: async () => {} },
