@@ -16,7 +16,21 @@ use super::{meta, sink::Sink};
 
 /// Clocks of file systems are this coarse at worst: what changed so shortly before it was looked at may
 /// change again and show the same time.
-pub(super) const RACY_NS: i64 = 2_000_000_000;
+const RACY_NS: i64 = 2_000_000_000;
+/// The same where the kernel stamps times from its own clock, which moves a hundred times a second or more
+/// (`CONFIG_HZ`).
+const RACY_FINE_NS: i64 = 50_000_000;
+/// File systems that do so, as `statfs(2)` names them: ext4, XFS, Btrfs, F2FS, overlay, tmpfs. Those over a network take
+/// another machine's time.
+const FINE: [u64; 6] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0xf2f5_2010,
+    0x794c_7630,
+    0x0102_1994,
+];
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// How many records are opened in search of a parent.
 const SEARCHED: usize = 200;
@@ -46,6 +60,16 @@ pub(super) fn find_parent(
         }
     }
     Ok(None)
+}
+
+/// How long ago a file must have changed, with this time of change, to show that it does so again.
+pub(super) fn racy_ns(file_system: u64, ctime_ns: i64) -> i64 {
+    // An old ext4 keeps whole seconds only.
+    if FINE.contains(&file_system) && ctime_ns % SECOND_NS != 0 {
+        RACY_FINE_NS
+    } else {
+        RACY_NS
+    }
 }
 
 /// Whether the parent's content of a file can be taken over, and whether its attributes can be too.
@@ -118,6 +142,21 @@ impl Parent<'_> {
                 }
                 Err(_) => return false,
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_clocks_that_are_known_to_be_fine_are_trusted_soon() {
+        assert_eq!(racy_ns(0xef53, 1_700_000_000_123_456_789), RACY_FINE_NS);
+        assert_eq!(racy_ns(0xef53, 1_700_000_000_000_000_000), RACY_NS);
+        // NFS, FUSE.
+        for other in [0x6969, 0x6573_5546] {
+            assert_eq!(racy_ns(other, 1_700_000_000_123_456_789), RACY_NS);
         }
     }
 }

@@ -6,7 +6,7 @@ mod level;
 
 use std::{collections::HashMap, os::fd::OwnedFd};
 
-use rustix::fs::{FileType, OFlags, fstat};
+use rustix::fs::{FileType, OFlags, fstat, fstatfs};
 
 use crate::{
     cache::{self, Seen},
@@ -68,6 +68,8 @@ pub(super) struct Walk<'w, 'a> {
     /// How much of it is the root, with a slash behind.
     root_length: usize,
     device: u64,
+    /// As `statfs(2)` names its kind; 0: unknown.
+    file_system: u64,
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
@@ -95,6 +97,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             path: Vec::new(),
             root_length: 0,
             device: 0,
+            file_system: 0,
         }
     }
 
@@ -121,6 +124,10 @@ impl<'w, 'a> Walk<'w, 'a> {
         };
         let stat = fstat(&folder).map_err(|errno| unusable(errno.into()))?;
         self.device = stat.st_dev;
+        self.file_system = fstatfs(&folder)
+            .ok()
+            .and_then(|facts| u64::try_from(facts.f_type).ok())
+            .unwrap_or(0);
         let parent_tree = self.parent.and_then(|parent| {
             let root = parent
                 .snapshot

@@ -18,7 +18,7 @@ use super::{
     super::{
         file::ReadError,
         meta::{self, Attributed, XATTRS_INLINE},
-        reuse::{RACY_NS, Trust},
+        reuse::{Trust, racy_ns},
     },
     Linked, Walk,
     level::Level,
@@ -131,8 +131,10 @@ impl<'w, 'a> Walk<'w, 'a> {
 
     /// Remembers a file for the next save, unless it may change without showing it.
     fn note_seen(&mut self, level: &Level<'w, 'a>, name: &[u8], stat: &Stat) {
-        let settled = self.started_ns.saturating_sub(RACY_NS);
-        if meta::mtime(stat).nanoseconds() < settled && meta::ctime_ns(stat) < settled {
+        let ctime_ns = meta::ctime_ns(stat);
+        let racy_ns = racy_ns(self.file_system, ctime_ns);
+        let settled = self.started_ns.saturating_sub(racy_ns);
+        if meta::mtime(stat).nanoseconds() < settled && ctime_ns < settled {
             self.seen.push(seen(level, name, stat));
         }
     }
