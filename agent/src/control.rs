@@ -176,6 +176,24 @@ impl Displays {
         });
     }
 
+    /// Whether a person is known to have a display.
+    pub(crate) fn is_held(&self, display: u32) -> bool {
+        let known = self.known();
+        let state = known.state.as_ref();
+        state.is_some_and(|state| holder(state, display).is_some())
+    }
+
+    /// Resolves once nobody finds out any more what a person left behind on a display.
+    pub(crate) async fn at_rest(&self, display: u32) {
+        let mut left = self.0.left.subscribe();
+        let is_at_rest = |left: &Left| !left.is_awaited;
+        // The sender lives as long as we do.
+        drop(
+            left.wait_for(|left| left.get(&display).is_none_or(is_at_rest))
+                .await,
+        );
+    }
+
     /// How a display was left last, as the api says.
     pub(crate) fn handed_back(&self, display: u32) -> Option<HandBack> {
         let known = self.known();

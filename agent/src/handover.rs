@@ -34,6 +34,9 @@ use crate::{
 
 /// Before what a person writes as they hand the display back.
 const SCREEN_IS_YOURS: &str = "A person had the screen and gave it back to you, with this note: ";
+/// The same of a display that a helper had for itself and is done with.
+const DISPLAY_IS_OVER: &str = "A person had the display of a helper of yours, which is over by now with all that was \
+    on it, and left this note: ";
 /// For the display to be looked at. Its process may have to be started, and a film never settles.
 const SEEN_MAX: Duration = Duration::from_secs(5);
 
@@ -134,11 +137,14 @@ impl Handover {
             {
                 tracing::info!(?error, "what a person left behind is not known");
             }
-            drop(awaited);
-            let waiting = self.displays.take_waiting(display);
+            let mut waiting = self.displays.take_waiting(display);
+            // Whoever only looked, too.
+            waiting.extend(self.seats.owner(display));
             if let Some(back) = back.filter(|back| !back.note.is_empty()) {
                 self.pass_on(&back, &waiting).await;
             }
+            // One that its agent has left is ended from here on.
+            drop(awaited);
         }
     }
 
@@ -208,7 +214,12 @@ impl Handover {
         for agent_id in agents {
             let seed = format!("{} {} {agent_id}", back.display, back.fence);
             let id = CommandId::derive(seed.as_bytes(), "handed back");
-            let text = format!("{SCREEN_IS_YOURS}{}", back.note);
+            let words = if self.seats.is_left(back.display) {
+                DISPLAY_IS_OVER
+            } else {
+                SCREEN_IS_YOURS
+            };
+            let text = format!("{words}{}", back.note);
             let prompt = agent::Command::Prompt {
                 prompt_id: id.to_string(),
                 text: text.clone(),

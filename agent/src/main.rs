@@ -323,6 +323,9 @@ fn run_computer(options: ComputerOptions) -> anyhow::Result<()> {
     if options.socket_on_stdin {
         // Whoever keeps the display ends it with what is on it, this process too.
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        if rustix::process::getppid() == Some(rustix::process::Pid::INIT) {
+            anyhow::bail!("whoever keeps the display is gone");
+        }
     }
     let listener = listener(options.socket)?;
     let config = computer::Config {

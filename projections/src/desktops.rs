@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use cocoonbox_events::{DesktopEvent, Kind, LogInfo, LogKind, Payload, Recorded};
 use cocoonbox_proto::{
     control::v1::{self as control, AgentDisplay, desktop::State},
-    log::v1::Image,
+    log::v1::{DesktopPart, Image},
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,10 @@ use crate::{
 
 /// As many as a desktop may have.
 const FAILING_MAX: usize = 32;
-/// As many as agents may have.
-const DISPLAYS_MAX: usize = 7;
+/// The highest number of one that agents have, as the box's own decider has it.
+const DISPLAY_MAX: u32 = 7;
+/// Of the ids of agents that have a display: a box may say anything.
+const AGENT_ID_BYTES_MAX: usize = 200;
 
 pub struct Desktops;
 
@@ -37,6 +39,8 @@ pub struct DesktopRow {
     pub failing: Vec<String>,
     /// What the display showed when the box last went to sleep.
     pub picture: Option<PictureRow>,
+    /// Parts that nothing waits for.
+    pub on_demand: Vec<String>,
     /// Agents that have a display for themselves, by its number.
     pub displays: BTreeMap<u32, String>,
 }
@@ -162,11 +166,14 @@ fn step(row: &mut DesktopRow, event: DesktopEvent, taken_at_ms: i64) {
             *row = DesktopRow {
                 wake_id: started.wake_id,
                 displays: std::mem::take(&mut row.displays),
+                on_demand: on_demand(&started.parts),
                 picture: row.picture.take(),
                 ..DesktopRow::default()
             };
         }
         DesktopEvent::PartStarted(started) => row.failing.retain(|part| *part != started.part),
+        // Whoever asked for it hears of that.
+        DesktopEvent::PartFailed(failed) if row.on_demand.contains(&failed.part) => {}
         DesktopEvent::PartFailed(failed) => {
             row.is_ready = false;
             if row.failing.len() < FAILING_MAX && !row.failing.contains(&failed.part) {
@@ -183,7 +190,9 @@ fn step(row: &mut DesktopRow, event: DesktopEvent, taken_at_ms: i64) {
         // What agents are told of it is theirs; who had the display is in the account's log.
         DesktopEvent::HandedBack(_) => {}
         DesktopEvent::DisplayOpened(opened) => {
-            if row.displays.len() < DISPLAYS_MAX {
+            let is_sane = (1..=DISPLAY_MAX).contains(&opened.display)
+                && opened.agent_id.len() <= AGENT_ID_BYTES_MAX;
+            if is_sane {
                 row.displays.insert(opened.display, opened.agent_id);
             }
         }
@@ -203,10 +212,19 @@ fn step(row: &mut DesktopRow, event: DesktopEvent, taken_at_ms: i64) {
     }
 }
 
+fn on_demand(parts: &[DesktopPart]) -> Vec<String> {
+    let on_demand = parts.iter().filter(|part| part.on_demand);
+    on_demand
+        .take(FAILING_MAX)
+        .map(|part| part.name.clone())
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use cocoonbox_proto::log::v1::{
-        DesktopPartFailed, DesktopPartStarted, DesktopReady, DesktopStarted,
+        DesktopDisplayClosed, DesktopDisplayOpened, DesktopPartFailed, DesktopPartStarted,
+        DesktopReady, DesktopStarted,
     };
 
     use super::*;
@@ -214,6 +232,53 @@ mod tests {
     fn told(row: &DesktopRow) -> (State, Vec<String>, u64) {
         let told = control::Desktop::from(row.clone());
         (told.state(), told.failing, told.ready_ms)
+    }
+
+    #[test]
+    fn what_runs_on_demand_may_fail_and_what_is_said_of_displays_is_bounded() {
+        let mut row = DesktopRow::default();
+        let part = |name: &str, on_demand| DesktopPart {
+            name: name.to_owned(),
+            on_demand,
+            ..DesktopPart::default()
+        };
+        let begun = |wake_id: &str| {
+            DesktopEvent::Started(DesktopStarted {
+                wake_id: wake_id.to_owned(),
+                parts: vec![part("screen", false), part("display-1", true)],
+                ..DesktopStarted::default()
+            })
+        };
+        step(&mut row, begun("w1"), 7);
+        let ready = DesktopReady { since_ms: 70 };
+        step(&mut row, DesktopEvent::Ready(ready), 7);
+        let failed = DesktopEvent::PartFailed(DesktopPartFailed {
+            part: "display-1".to_owned(),
+            ..DesktopPartFailed::default()
+        });
+        step(&mut row, failed, 7);
+        assert_eq!(told(&row), (State::Ready, vec![], 70));
+
+        let opened = |display, agent_id: &str| {
+            DesktopEvent::DisplayOpened(DesktopDisplayOpened {
+                display,
+                agent_id: agent_id.to_owned(),
+            })
+        };
+        let long = "a".repeat(AGENT_ID_BYTES_MAX + 1);
+        for (display, agent_id) in [(0, "a"), (DISPLAY_MAX + 1, "a"), (1, &long), (2, "b")] {
+            step(&mut row, opened(display, agent_id), 7);
+        }
+        let displays = |row: &DesktopRow| Vec::from_iter(row.displays.clone());
+        assert_eq!(displays(&row), [(2, "b".to_owned())]);
+        step(&mut row, begun("w1"), 7);
+        assert_eq!(displays(&row).len(), 1);
+        let closed = DesktopDisplayClosed { display: 2 };
+        step(&mut row, DesktopEvent::DisplayClosed(closed), 7);
+        assert_eq!(displays(&row), []);
+        step(&mut row, opened(3, "c"), 7);
+        step(&mut row, begun("w2"), 7);
+        assert_eq!(displays(&row), [], "they end with the wake");
     }
 
     #[test]

@@ -39,6 +39,11 @@ impl Demand {
         }
     }
 
+    /// Turns away all who wait to be answered.
+    pub(super) fn refuse(&self) {
+        while self.0.get_ref().accept().is_ok() {}
+    }
+
     /// The socket as the part's standard input.
     pub(super) fn socket(&self) -> io::Result<Stdio> {
         Ok(std::os::fd::OwnedFd::from(self.0.get_ref().try_clone()?).into())

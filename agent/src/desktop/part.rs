@@ -26,6 +26,10 @@ const LOSS_MAX: Duration = Duration::from_millis(100);
 /// From being asked to end to being ended by force.
 const STOP_MAX: Duration = Duration::from_millis(500);
 
+/// Failures in a row of a part on demand, behind which those who wait for it hear that it does not come. It is tried
+/// again for the next one.
+const REFUSED_FROM: u32 = 3;
+
 /// What is told of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Happened {
@@ -118,6 +122,11 @@ impl Keeper {
                 Over::Failed(ending) => {
                     let wait = backoff.failed(began.elapsed());
                     let failures = backoff.failures();
+                    if failures >= REFUSED_FROM
+                        && let Some(demand) = &self.demand
+                    {
+                        demand.refuse();
+                    }
                     let part = &self.part.name;
                     tracing::warn!(part, ?ending, failures, ?wait, "part failed");
                     let failed = Happened::Failed {

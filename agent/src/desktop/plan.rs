@@ -120,11 +120,7 @@ impl Plan {
             Err(error) => return Err(reading(error)),
         }
         let text = std::fs::read_to_string(path).map_err(reading)?;
-        let mut plan = Self::parse(&text)?;
-        let private = 1..=plan.private.count;
-        plan.parts
-            .extend(private.map(|number| Part::private(number, path)));
-        Ok(Some(plan))
+        Self::parse(&text, path).map(Some)
     }
 
     /// What a display is made of that an agent has for itself.
@@ -158,9 +154,9 @@ impl Plan {
         })
     }
 
-    fn parse(text: &str) -> Result<Self, Error> {
-        let plan: Self = toml::from_str(text).map_err(|source| Error::Form(Box::new(source)))?;
-        followable(&plan.parts)?;
+    fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        let mut plan: Self =
+            toml::from_str(text).map_err(|source| Error::Form(Box::new(source)))?;
         let private = &plan.private;
         followable(&private.parts)?;
         if private.count > DISPLAY_MAX {
@@ -170,6 +166,10 @@ impl Plan {
         if private.count > 0 && !private.parts.iter().any(is_computer) {
             return Err(Error::NoComputer);
         }
+        let numbers = 1..=private.count;
+        plan.parts
+            .extend(numbers.map(|number| Part::private(number, path)));
+        followable(&plan.parts)?;
         Ok(plan)
     }
 }
@@ -233,7 +233,9 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> String {
-        Plan::parse(text).unwrap_err().to_string()
+        Plan::parse(text, Path::new("plan"))
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]
@@ -295,6 +297,9 @@ mod tests {
             )),
             "part `b` needs `a`, which does not stand above it"
         );
+        let computer = "[[private.part]]\nname = 'computer'\ncommand = ['true']\non_demand = true";
+        let twice = private(&format!("count = 1\n{computer}")).replacen("'a'", "'display-1'", 1);
+        assert_eq!(refused(&twice), "two parts are called `display-1`");
         let mut many = part("");
         for number in 0..PARTS_MAX {
             many += &part("").replace("'a'", &format!("'{number}'"));

@@ -224,8 +224,9 @@ impl BoxLog for BoxLogService {
             let desktop = self.desktop.clone();
             self.tasks.spawn(desktop.follow(self.journal.clone()));
             self.tasks.spawn(self.handover.clone().follow());
-            let seats = self.seats.clone();
-            self.tasks.spawn(async move { seats.begin().await });
+            let (seats, stop) = (self.seats.clone(), self.stop_turns.clone());
+            self.tasks
+                .spawn(stop.run_until_cancelled_owned(seats.begin()));
             tracing::info!(log = %tail.log, pos = tail.pos, "released");
         }
         Ok(Response::new(told_tail(tail)))

@@ -128,7 +128,11 @@ impl Desktop {
             };
             let own = journal.own_actor();
             match journal.record(fold, &command, own, &self.stop).await {
-                Ok(_) => {}
+                Ok(_) => {
+                    if let Command::Begin(begun) = &command {
+                        self.seats.desktop_began(&begun.session);
+                    }
+                }
                 // The user can be at the other end: a report that makes no sense is not worth an end.
                 Err(Error::Rejected(rejection)) => said(&rejection),
                 Err(Error::Closed | Error::Load(_) | Error::Append(_)) => return End::Closed,

@@ -86,8 +86,8 @@ impl At {
             client,
             is_new,
         } = seat;
-        if is_new {
-            self.driven.begins(display, agent_id);
+        if let Some(fence) = is_new {
+            self.driven.begins(display, agent_id, fence);
         }
         let done = ask(client, agent_id, args, look);
         let mut done = if look {
@@ -95,7 +95,7 @@ impl At {
         } else {
             self.driven.act(display, agent_id, done).await
         };
-        if is_new {
+        if is_new.is_some() {
             done.content = format!("{OWN_DISPLAY}\n{}", done.content);
         }
         Some(done)
@@ -127,6 +127,7 @@ impl Tool for ComputerTool {
 
     fn turn_over(&self, agent_id: &str) {
         self.at.seats.leave(agent_id);
+        self.at.driven.forget(agent_id);
     }
 }
 
@@ -153,12 +154,42 @@ impl Tool for ComputerLookTool {
     }
 }
 
-/// What programs get that an agent starts, so that their windows show where it is.
-pub(super) async fn shown(seats: &Seats, context: &Context<'_>) -> HashMap<String, String> {
-    if is_at_screen(context.asker) {
-        seats.environment(context.agent_id).await
-    } else {
-        HashMap::new()
+/// Where windows of the programs show that an agent starts.
+#[derive(Debug, Default)]
+pub(super) struct Shown {
+    /// What those programs get.
+    pub(super) env: HashMap<String, String>,
+    /// Before what the call has to say; empty where all is well.
+    pub(super) note: String,
+}
+
+impl Shown {
+    /// Has programs of an agent at the screen show where it is. `None`: it was cancelled before that was known.
+    pub(super) async fn of(
+        seats: &Seats,
+        context: &Context<'_>,
+        cancel: &CancellationToken,
+    ) -> Option<Self> {
+        if !is_at_screen(context.asker) {
+            return Some(Self::default());
+        }
+        let asked = seats.environment(context.agent_id);
+        let env = match cancel.run_until_cancelled(asked).await? {
+            Ok(env) => env,
+            Err(NoSeat::None) => HashMap::new(),
+            Err(none) => return Some(Self::nowhere(&none)),
+        };
+        let note = String::new();
+        Some(Self { env, note })
+    }
+
+    /// Rather than among another's windows.
+    fn nowhere(none: &NoSeat) -> Self {
+        let names = ["DISPLAY", "DBUS_SESSION_BUS_ADDRESS"];
+        Self {
+            env: names.map(|name| (name.to_owned(), String::new())).into(),
+            note: format!("[{none}. Programs with windows cannot show them meanwhile.]\n"),
+        }
     }
 }
 

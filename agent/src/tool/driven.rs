@@ -67,12 +67,15 @@ impl Driven {
         done
     }
 
-    /// Takes note that an agent begins at a display that nobody was at before.
-    pub(super) fn begins(&self, display: u32, agent_id: &str) {
+    /// Takes note that an agent begins at a display that nobody was at before, whose number people had up to a fence.
+    pub(super) fn begins(&self, display: u32, agent_id: &str, fence: u64) {
         // What people did at an earlier one of this number is no news of this one.
-        let fence = self.displays.handed_back(display);
-        let fence = fence.map_or(0, |back| back.fence);
         self.told().insert((display, agent_id.to_owned()), fence);
+    }
+
+    /// Forgets an agent that comes no more.
+    pub(super) fn forget(&self, agent_id: &str) {
+        self.told().retain(|(_, known), _| known != agent_id);
     }
 
     /// Says what a person left behind to an agent that goes on, once.

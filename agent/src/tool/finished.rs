@@ -55,6 +55,12 @@ impl Finished {
         }
     }
 
+    /// With something that is told first.
+    pub(super) fn behind(mut self, note: &str) -> Self {
+        self.content.insert_str(0, note);
+        self
+    }
+
     /// Keeps what is too large for the result itself as blobs of the log.
     pub(super) async fn told(self, blobs: &Blobs) -> Told {
         let mut told = Told {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Context, Finished, Tool,
     args::typed,
-    computer::shown,
+    computer::Shown,
     schema::{flag, number, object, text},
     terminal::plain,
 };
@@ -91,8 +91,11 @@ impl Tool for ShellTool {
     ) -> Option<Finished> {
         match parse(args) {
             Ok(args) => {
-                let env = shown(&self.seats, context).await;
-                run(&self.execs, context, args, env, cancel).await
+                let Some(shown) = Shown::of(&self.seats, context, cancel).await else {
+                    return Some(Finished::cancelled());
+                };
+                let finished = run(&self.execs, context, args, shown.env, cancel).await?;
+                Some(finished.behind(&shown.note))
             }
             Err(finished) => Some(finished),
         }

@@ -26,6 +26,7 @@ use self::{
 use super::{
     Context, Finished, Tool,
     args::typed,
+    computer::Shown,
     schema::{flag, number, object, text},
 };
 use crate::{exec::Execs, seats::Seats, wire::ToolSpec};
@@ -45,6 +46,7 @@ const SIGINT: i32 = 2;
 /// `terminal`.
 pub(crate) struct TerminalTool {
     sessions: Sessions,
+    seats: Seats,
     spec: ToolSpec,
 }
 
@@ -81,7 +83,8 @@ struct Deed {
 impl TerminalTool {
     pub(crate) fn new(execs: Execs, seats: Seats) -> Self {
         Self {
-            sessions: Sessions::new(execs, seats),
+            sessions: Sessions::new(execs),
+            seats,
             spec: spec(),
         }
     }
@@ -101,10 +104,14 @@ impl TerminalTool {
             return Ok(closed.map_or_else(Finished::error, Finished::ok));
         }
         let deed = deed(&args)?;
+        let Some(shown) = Shown::of(&self.seats, context, cancel).await else {
+            return Ok(Finished::cancelled());
+        };
         let size = deed.size.unwrap_or_default();
+        let timeout_ms = args.timeout_ms.unwrap_or(0);
         let found = self
             .sessions
-            .open(context, name, size, args.timeout_ms.unwrap_or(0));
+            .open(context, name, size, timeout_ms, shown.env);
         let session = match found.await? {
             Found::There(session) => session,
             Found::Ended(text) => return Ok(Finished::error(text)),
@@ -115,7 +122,8 @@ impl TerminalTool {
                 "another call is at session `{name}`; wait for it, or use another session"
             ));
         };
-        Ok(work(&mut session, name, deed, cancel).await)
+        let done = work(&mut session, name, deed, cancel).await;
+        Ok(done.behind(&shown.note))
     }
 }
 

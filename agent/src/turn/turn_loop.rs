@@ -112,6 +112,7 @@ impl TurnLoop {
     /// Works until there is nothing to do for a while, or the process ends.
     pub(super) async fn run(mut self) {
         if let Err(End::Journal(error)) = self.work().await {
+            self.shared.tools.turn_over(&self.agent_id);
             // The agent stands still until the next start; its log says where.
             tracing::error!(%error, agent = self.agent_id, "turn loop ended");
             if !matches!(error, journal::Error::Rejected(_)) {

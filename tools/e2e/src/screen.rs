@@ -84,10 +84,11 @@ impl TheBox {
     }
 
     /// Hands such a display back.
-    pub async fn hand_back_display(&self, display: u32, lease_id: &str) {
+    pub async fn hand_back_display(&self, display: u32, lease_id: &str, note: &str) {
         let request = ReleaseControlRequest {
             display,
             lease_id: lease_id.into(),
+            note: note.into(),
             ..ReleaseControlRequest::default()
         };
         let released = self.user.control(&self.id).release(request).await;

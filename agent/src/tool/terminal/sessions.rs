@@ -12,8 +12,7 @@ use tokio::{sync::Mutex, time::timeout};
 use super::{plain::plain, view::View};
 use crate::{
     exec::{Execs, Live, Spec, StartError},
-    seats::Seats,
-    tool::{Context, computer::shown},
+    tool::Context,
 };
 
 /// How long a shell may take to show its first prompt. It is typed into all the same then.
@@ -26,7 +25,6 @@ const LAST_CHARS_MAX: usize = 2_000;
 /// Every session that this process opened.
 pub(super) struct Sessions {
     execs: Execs,
-    seats: Seats,
     all: Mutex<HashMap<Key, Entry>>,
 }
 
@@ -53,10 +51,9 @@ pub(super) enum Found {
 }
 
 impl Sessions {
-    pub(super) fn new(execs: Execs, seats: Seats) -> Self {
+    pub(super) fn new(execs: Execs) -> Self {
         Self {
             execs,
-            seats,
             all: Mutex::default(),
         }
     }
@@ -68,6 +65,7 @@ impl Sessions {
         name: &str,
         size: WindowSize,
         timeout_ms: u64,
+        env: HashMap<String, String>,
     ) -> Result<Found, String> {
         let mut all = self.all.lock().await;
         let key = (context.agent_id.to_owned(), name.to_owned());
@@ -96,13 +94,11 @@ impl Sessions {
             }
         };
         number += 1;
-        let mut env = shown(&self.seats, context).await;
-        env.extend(environment());
         let exec_id = exec_id(context.agent_id, name, number);
         let spec = Spec {
             exec_id: exec_id.clone(),
             argv: shell(),
-            env,
+            env: env.into_iter().chain(environment()).collect(),
             timeout_ms,
             tool_call_id: context.call.tool_call_id.clone(),
             background: true,

@@ -134,6 +134,20 @@ tools = [{ name = "computer", args = { action = "click", x = 10, y = 10 } }]
 [[conversation.step]]
 text = "{last}"
 [[conversation]]
+when = "the third"
+[[conversation.step]]
+tools = [{ name = "task", args = { description = "third", role = "computer", prompt = "BRIEF" } }]
+[[conversation.step]]
+text = "{last}"
+[[conversation]]
+when = "BRIEF"
+[[conversation.step]]
+tools = [{ name = "computer_look", args = { action = "windows" } }]
+[[conversation.step]]
+tools = [{ name = "shell", args = { command = "touch ~/there; until [ -e ~/held ]; do sleep 0.1; done" } }]
+[[conversation.step]]
+text = "Brief."
+[[conversation]]
 when = "three more"
 [[conversation.step]]
 tools = [
@@ -172,11 +186,7 @@ async fn light(installation: &Installation, user: &str) -> TheBox {
     assert!(ended.is_some_and(|ended| ended.is_done()));
     let the_box = TheBox::of(installation, &user, id);
     until("the desktop is ready", || async {
-        let request = GetBoxRequest {
-            box_id: the_box.id.clone(),
-            ..GetBoxRequest::default()
-        };
-        let told = the_box.user.boxes().get(request).await;
+        let told = the_box.user.boxes().get(reference(&the_box)).await;
         let told = told.expect("the box is there").into_inner();
         let state = told.desktop.as_ref().map(Desktop::state);
         (state == Some(desktop::State::Ready)).then_some(())
@@ -185,13 +195,16 @@ async fn light(installation: &Installation, user: &str) -> TheBox {
     the_box
 }
 
-/// The agents that have a display for themselves, by its number.
-async fn displays(the_box: &TheBox) -> Vec<(u32, String)> {
-    let request = GetBoxRequest {
+fn reference(the_box: &TheBox) -> GetBoxRequest {
+    GetBoxRequest {
         box_id: the_box.id.clone(),
         ..GetBoxRequest::default()
-    };
-    let told = the_box.user.boxes().get(request).await;
+    }
+}
+
+/// The agents that have a display for themselves, by its number.
+async fn displays(the_box: &TheBox) -> Vec<(u32, String)> {
+    let told = the_box.user.boxes().get(reference(the_box)).await;
     let desktop = told.expect("the box is there").into_inner().desktop;
     let displays = desktop.unwrap_or_default().displays.into_iter();
     displays.map(|one| (one.display, one.agent_id)).collect()
@@ -387,7 +400,7 @@ fn agents_at_the_screen_at_one_time_have_a_display_each() {
         assert!(late.contains(&second.agent_id), "{late}");
 
         // Handed back, it tells of that, and goes with its turn and all that was on it.
-        the_box.hand_back_display(1, "l1").await;
+        the_box.hand_back_display(1, "l1", "").await;
         the_box.sh("touch ~/free").await;
         let told = the_box.turn_of(second).await.text();
         assert!(
@@ -434,12 +447,56 @@ fn a_killed_agent_process_leaves_no_display() {
         let keeper = format!("until pkill -KILL -f '{keeper}'; do sleep 0.1; done");
         until::soon("it is killed", the_box.sh(&keeper)).await;
         events.next_of("desktop.part_failed").await;
+        // That is no matter of the shared one's.
+        let desktop = the_box.user.boxes().get(reference(&the_box)).await;
+        let desktop = desktop.expect("it is there").into_inner().desktop;
+        assert_eq!(desktop.unwrap_or_default().state(), desktop::State::Ready);
         until("nothing of it is left", || async {
             the_box.processes_with("Xvnc :11").is_empty().then_some(())
         })
         .await;
         the_box.sh("touch ~/free").await;
         the_box.turn_of(turn).await.assert_done();
+    });
+}
+
+#[test]
+fn a_note_at_a_display_that_its_helper_has_left_reaches_the_agent() {
+    run(async {
+        let installation = SHARED.get().await;
+        let the_box = light(&installation, "noter").await;
+        let first = the_box.accept("the first").await;
+        let there = "until [ -e ~/first ]; do sleep 0.1; done";
+        until::soon("the first is there", the_box.sh(there)).await;
+        let third = accept_beside(&the_box, "third", "the third").await;
+        let there = "until [ -e ~/there ]; do sleep 0.1; done";
+        until::soon("the helper is there", the_box.sh(there)).await;
+        the_box.take_display(1, "l1").await.expect("it is free");
+        the_box.sh("touch ~/held").await;
+        let turn = the_box.turn_of(third.clone()).await;
+        turn.assert_done();
+
+        // A person has it, so it stays.
+        let shown = Viewer::of_display(&the_box, 1, |shown| shown.len() >= 42).await;
+        drop(shown.expect("it is there"));
+        let mut events = the_box.events(&third.offset_key, &["agent/", "desktop/"]);
+        the_box.hand_back_display(1, "l1", "it is written").await;
+        loop {
+            let event = events.next_of("agent.prompt_received").await;
+            let prompt: AgentPromptReceived = payload(&event, "agent.prompt_received");
+            if prompt.text.contains("it is written") {
+                assert!(prompt.text.contains("which is over by now"), "{prompt:?}");
+                assert_eq!(event.stream, format!("agent/{}", third.agent_id));
+                break;
+            }
+        }
+        let mut left = vec!["agent.turn_ended", "desktop.display_closed"];
+        while !left.is_empty() {
+            let kind = events.next().await.kind;
+            left.retain(|one| *one != kind);
+        }
+        the_box.sh("touch ~/done").await;
+        the_box.turn_of(first).await.assert_done();
     });
 }
 
