@@ -1,6 +1,7 @@
 //! Boxes of a running api: how fast they come, what a relayed call costs, what they use.
 
 mod client;
+mod desktops;
 mod direct;
 mod exec;
 mod lifecycle;
@@ -31,6 +32,9 @@ pub(crate) struct Options {
     /// Boxes started, put to sleep, woken and deleted.
     #[arg(long, default_value_t = 10)]
     boxes: usize,
+    /// Boxes with a desktop that are started and woken, one after the other. 0: the api has no image of one.
+    #[arg(long, default_value_t = 5)]
+    desktops: usize,
     /// Calls for each latency.
     #[arg(long, default_value_t = 200)]
     calls: usize,
@@ -90,6 +94,9 @@ async fn measure(
     let screen = screen::run(api, &id, &dialled, options.calls, options.pictures).await?;
     let memory = memory::run(&id, options.api_pid);
     let mut tables = vec![lifecycle, relay, screen, memory];
+    if options.desktops > 0 {
+        tables.push(desktops::run(api, options.desktops, options.drop_caches, made).await?);
+    }
     if let Some(vendor) = options.vendor {
         let direct = dialled.session(&options.data_dir, &id).await?;
         tables.push(turns::run(api, &id, direct, vendor, options.turns).await?);

@@ -93,6 +93,22 @@ pub(crate) fn processes(name: &str) -> Vec<Process> {
     found
 }
 
+/// Memory of all processes whose cgroup names this, each with a fair part of what it shares, in KB. `None` if there is
+/// none that may be read.
+pub(crate) fn shared_kb_of_cgroup(part: &str) -> Option<u64> {
+    let mut total = None;
+    for entry in fs::read_dir("/proc").ok()?.flatten() {
+        let file = |leaf: &str| entry.path().join(leaf).to_string_lossy().into_owned();
+        let cgroup = fs::read_to_string(file("cgroup"));
+        if cgroup.is_ok_and(|cgroup| cgroup.contains(part)) {
+            // One that ends meanwhile uses nothing.
+            let used = kilobytes(&file("smaps_rollup"), "Pss:").unwrap_or(0);
+            *total.get_or_insert(0) += used;
+        }
+    }
+    total
+}
+
 /// `None` if it is of another program or has ended meanwhile.
 fn process(pid: u32, name: &str) -> Option<Process> {
     let file = |leaf: &str| format!("/proc/{pid}/{leaf}");

@@ -332,7 +332,9 @@ fn desktop_words(one: &control::Box) -> String {
         control::desktop::State::None => String::new(),
         control::desktop::State::Starting => "starting".to_owned(),
         control::desktop::State::Ready => format!("ready (in {} ms)", desktop.ready_ms),
-        control::desktop::State::Failing => format!("failing: {}", desktop.failing.join(", ")),
+        control::desktop::State::Failing => {
+            format!("failing: {}", text::plain(&desktop.failing.join(", ")))
+        }
     }
 }
 

@@ -89,7 +89,6 @@ impl TheBox {
             display,
             lease_id: lease_id.into(),
             note: note.into(),
-            ..ReleaseControlRequest::default()
         };
         let released = self.user.control(&self.id).release(request).await;
         released.expect("it is let go");

@@ -5,6 +5,7 @@
 // Each check is what a person would do and look for. Pictures go into FOLDER. The last line says how many held.
 
 import { accessible, browser, check, click, cocoonbox, figures, foreign, page, picture, problems, say, says, tab, until, WAIT_MS } from "./harness.mjs";
+import { displays } from "./displays.mjs";
 import { drops } from "./drops.mjs";
 import { asleep, files } from "./files.mjs";
 import { keyboard } from "./keyboard.mjs";
@@ -147,6 +148,7 @@ await check("the screen is shown, is not driven by who looks, and is taken over"
 });
 await screen();
 await drops();
+await displays();
 await shares();
 await check("history shows what happened, with keys", async () => {
   await tab("History");

@@ -8,8 +8,8 @@ use cocoonbox_proto::{
         agents_client::AgentsClient, control_client::ControlClient, session_client::SessionClient,
     },
     control::v1::{
-        BoxRef, EnsureRequest, Flavor, Operation, Phase, WatchRequest, boxes_client::BoxesClient,
-        users_client::UsersClient,
+        BoxRef, EnsureRequest, Flavor, Operation, Phase, WatchBoxesRequest, WatchRequest,
+        boxes_client::BoxesClient, desktop, users_client::UsersClient,
     },
 };
 use tonic::{
@@ -108,11 +108,12 @@ impl Api {
     pub(crate) async fn ensure(
         &self,
         name: &str,
+        flavor: Flavor,
         known: &mut Vec<String>,
     ) -> anyhow::Result<(String, Duration)> {
         let start = Instant::now();
         let request = EnsureRequest {
-            flavor: Flavor::Core.into(),
+            flavor: flavor.into(),
             box_id: String::new(),
             name: name.to_owned(),
             command_id: String::new(),
@@ -128,6 +129,26 @@ impl Api {
         }
         self.wait(&found.operation_id).await?;
         Ok((found.id, start.elapsed()))
+    }
+
+    /// Waits until every part of a box's desktop answers.
+    pub(crate) async fn desktop_ready(&self, id: &str) -> anyhow::Result<()> {
+        let looking = async {
+            let mut boxes = self.boxes();
+            let lists = boxes.watch(WatchBoxesRequest::default()).await;
+            let mut lists = lists.context("Watch")?.into_inner();
+            while let Some(list) = lists.message().await.context("Watch")? {
+                let found = list.boxes.iter().find(|one| one.id == id);
+                let desktop = found.and_then(|one| one.desktop.as_ref());
+                if desktop.is_some_and(|desktop| desktop.state() == desktop::State::Ready) {
+                    return Ok(());
+                }
+            }
+            bail!("the list of boxes ended")
+        };
+        tokio::time::timeout(OPERATION_TIMEOUT, looking)
+            .await
+            .context("the desktop takes too long")?
     }
 
     pub(crate) async fn hibernate(&self, id: &str) -> anyhow::Result<Duration> {

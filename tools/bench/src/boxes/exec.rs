@@ -117,6 +117,13 @@ async fn pipe(session: &SessionClient<Wire>, mib: u64) -> anyhow::Result<Rates> 
     })
 }
 
+/// Runs a line of the shell to its end.
+pub(super) async fn to_its_end(session: &SessionClient<Wire>, line: &str) -> anyhow::Result<()> {
+    let argv = ["bash", "-c", line].map(str::to_owned).to_vec();
+    once(session, argv, false, 0).await?;
+    Ok(())
+}
+
 /// Runs a command to its end and returns how many bytes it wrote to its output.
 async fn once(
     session: &SessionClient<Wire>,

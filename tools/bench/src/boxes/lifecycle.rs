@@ -1,6 +1,7 @@
 //! Starts, sleeps, wakes and ends, as a client sees them.
 
 use anyhow::Context;
+use cocoonbox_proto::control::v1::Flavor;
 use uuid::Uuid;
 
 use crate::{boxes::client::Api, samples::Samples, table::Table};
@@ -21,7 +22,7 @@ pub(crate) async fn run(
         if drop_caches {
             empty_page_cache()?;
             let name = format!("bench-{run}-cold-{number}");
-            let (id, took) = api.ensure(&name, made).await?;
+            let (id, took) = api.ensure(&name, Flavor::Core, made).await?;
             cold.push(took);
             delete.push(api.delete(&id).await?);
             made.retain(|known| *known != id);
@@ -30,7 +31,7 @@ pub(crate) async fn run(
     for number in 0..boxes {
         // Number 0 is kept: it holds the image in use, so that the others are warm starts.
         let name = format!("bench-{run}-{number}");
-        let (id, took) = api.ensure(&name, made).await?;
+        let (id, took) = api.ensure(&name, Flavor::Core, made).await?;
         // The first one may have found nothing in use.
         if number > 0 {
             warm.push(took);
@@ -38,7 +39,7 @@ pub(crate) async fn run(
             cold.push(took);
         }
         hibernate.push(api.hibernate(&id).await?);
-        let (same, took) = api.ensure(&name, made).await?;
+        let (same, took) = api.ensure(&name, Flavor::Core, made).await?;
         anyhow::ensure!(same == id, "the wake answered with another box");
         wake.push(took);
         if number > 0 {
@@ -77,7 +78,7 @@ pub(crate) async fn run(
     Ok(table)
 }
 
-fn empty_page_cache() -> anyhow::Result<()> {
+pub(super) fn empty_page_cache() -> anyhow::Result<()> {
     // Dirty pages cannot be dropped.
     std::process::Command::new("sync")
         .status()

@@ -106,6 +106,11 @@ fn shown(of: &control::Box) -> Vec<String> {
             "seen last: {at}, `cocoonbox agent blob {name} -o FILE`"
         ));
     }
+    let displays = of.desktop.iter().flat_map(|desktop| &desktop.displays);
+    lines.extend(displays.map(|one| {
+        let (number, agent) = (one.display, text::plain(&one.agent_id));
+        format!("display {number}: agent {agent}, `cocoonbox screen --display {number}`")
+    }));
     if of.awake_until_ms > 0 {
         lines.push(awake_words(of));
     }

@@ -13,7 +13,7 @@ pub struct Display {
     #[arg(value_name = "BOX", env = "COCOONBOX_BOX", default_value = "main")]
     pub name: String,
 
-    /// Which of its displays
+    /// Which of its displays: 0 is the one that all share, others are agents' own (`cocoonbox box show`)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub display: u32,
 }
