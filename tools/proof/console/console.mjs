@@ -148,7 +148,6 @@ await check("the screen is shown, is not driven by who looks, and is taken over"
 });
 await screen();
 await drops();
-await displays();
 await shares();
 await check("history shows what happened, with keys", async () => {
   await tab("History");
@@ -180,6 +179,7 @@ await passkeys();
 await search();
 await replay();
 await robust();
+await displays();
 await check("the box is put to sleep", async () => {
   await click("Put to sleep");
   await says("asleep");

@@ -45,7 +45,7 @@ export async function displays() {
     if (!(await held("1"))?.label.includes("console")) throw new Error("display 1 is not held");
     if (await held("0")) throw new Error("the shared display is held");
     await click("Hand back");
-    await says("The agents drive it");
+    await until(() => /(left|right) drives it\./.test(document.body.innerText));
   });
   await check("a display that goes with its agent's turn gives way to the shared one, and says so", async () => {
     await exec("touch ~/two-done");
