@@ -37,6 +37,7 @@ def sub(t,cmd,cnt,out=None):
 def run(t,step,cmd,cnt,rnd,quiet=False):
     c=sub(t,cmd,cnt); env=dict(os.environ); env.update({k:sub(t,v,cnt) for k,v in tools[t]["env"].items()})
     log=open(W/f"log-{t}.txt","a"); log.write(f"\n### {step}: {c}\n"); log.flush(); b0,_=size(W/f"repo-{t}")
+    os.sync()   # what the tool before left to be written is not this one's
     t0=time.time(); p=subprocess.Popen(["bash","-c",c],stdout=log,stderr=log,env=env,cwd=str(W)); _,rc,ru=os.wait4(p.pid,0); p.returncode=os.waitstatus_to_exitcode(rc); w=time.time()-t0
     b,n=size(W/f"repo-{t}")
     r=dict(label=a.label or a.subset,tool=t,step=step,round=rnd,wall=round(w,3),cpu=round(ru.ru_utime+ru.ru_stime,3),rss_mb=round(ru.ru_maxrss/1024,1),repo_mb=round(b/1e6,2),added_mb=round((b-b0)/1e6,2),objects=n,rc=p.returncode,load=os.getloadavg()[0])

@@ -147,7 +147,6 @@ await check("the screen is shown, is not driven by who looks, and is taken over"
   await says("The agents drive it");
 });
 await screen();
-await drops();
 await shares();
 await check("history shows what happened, with keys", async () => {
   await tab("History");
@@ -179,6 +178,7 @@ await passkeys();
 await search();
 await replay();
 await robust();
+await drops();
 await displays();
 await check("the box is put to sleep", async () => {
   await click("Put to sleep");
