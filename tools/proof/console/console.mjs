@@ -16,6 +16,7 @@ import { replay } from "./replay.mjs";
 import { robust } from "./robust.mjs";
 import { found, search } from "./search.mjs";
 import { shares } from "./shares.mjs";
+import { slow } from "./slow.mjs";
 import { long, screen } from "./speed.mjs";
 
 await check("without a session the page asks to sign in, and loads nothing foreign", async () => {
@@ -180,6 +181,7 @@ await replay();
 await robust();
 await drops();
 await displays();
+await slow();
 await check("the box is put to sleep", async () => {
   await click("Put to sleep");
   await says("asleep");
