@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use crate::samples::Samples;
+
 /// Everything that one run says.
 #[derive(Serialize)]
 pub(crate) struct Report {
@@ -34,6 +36,17 @@ impl Table {
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
+    }
+
+    /// A table of durations, one row for each.
+    pub(crate) fn timed(title: impl Into<String>, rows: &[(&str, &Samples)]) -> Self {
+        let mut table = Self::new(title, &["what", "p50", "p95", "samples"]);
+        for (name, samples) in rows {
+            let count = samples.len().to_string();
+            let name = (*name).to_owned();
+            table.row(vec![name, samples.show(50), samples.show(95), count]);
+        }
+        table
     }
 
     pub(crate) fn note(&mut self, text: impl Into<String>) {

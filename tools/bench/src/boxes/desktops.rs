@@ -120,33 +120,24 @@ fn used_mb(id: &str) -> anyhow::Result<f64> {
 }
 
 fn table(found: &Found, each_mb: f64, drop_caches: bool) -> Table {
-    let mut table = Table::new(
-        "Boxes with a desktop (`light`), from the call until all of it answers",
-        &["what", "p50", "p95", "samples"],
-    );
     let cold_name = if drop_caches {
         "cold start, page cache empty"
     } else {
         "first start of the run"
     };
-    for (name, samples) in [
-        (cold_name, &found.cold),
-        ("warm start", &found.warm),
-        ("wake", &found.wake),
-        (
-            "hibernate, with a page open (no desktop waited for)",
-            &found.hibernate,
-        ),
-        ("the browser, until its page is there", &found.page),
-    ] {
-        let count = samples.len().to_string();
-        table.row(vec![
-            name.to_owned(),
-            samples.show(50),
-            samples.show(95),
-            count,
-        ]);
-    }
+    let mut table = Table::timed(
+        "Boxes with a desktop (`light`), from the call until all of it answers",
+        &[
+            (cold_name, &found.cold),
+            ("warm start", &found.warm),
+            ("wake", &found.wake),
+            (
+                "hibernate, with a page open (no desktop waited for)",
+                &found.hibernate,
+            ),
+            ("the browser, until its page is there", &found.page),
+        ],
+    );
     for (name, of) in [
         ("memory idle, all processes of the box", &found.idle_mb),
         ("memory with the browser and a page", &found.with_page_mb),

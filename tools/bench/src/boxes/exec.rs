@@ -32,7 +32,6 @@ pub(crate) async fn run(
     calls: usize,
     mib: u64,
 ) -> anyhow::Result<Table> {
-    let mut table = Table::new("Through the edge", &["what", "p50", "p95", "samples"]);
     let mut own = Samples::default();
     let mut relayed = Samples::default();
     let mut dialled = Samples::default();
@@ -61,20 +60,15 @@ pub(crate) async fn run(
         ensure!(received == 2, "echo gave {received} bytes, not 2");
         exec.push(start.elapsed());
     }
-    for (name, samples) in [
-        ("call that the api answers itself (WhoAmI)", &own),
-        ("call relayed into the box (Hello)", &relayed),
-        ("the same call without the edge", &dialled),
-        ("exec of `echo x`, recorded, until its exit", &exec),
-    ] {
-        let count = samples.len().to_string();
-        table.row(vec![
-            name.to_owned(),
-            samples.show(50),
-            samples.show(95),
-            count,
-        ]);
-    }
+    let mut table = Table::timed(
+        "Through the edge",
+        &[
+            ("call that the api answers itself (WhoAmI)", &own),
+            ("call relayed into the box (Hello)", &relayed),
+            ("the same call without the edge", &dialled),
+            ("exec of `echo x`, recorded, until its exit", &exec),
+        ],
+    );
     let through = pipe(&session, mib).await?;
     let without = pipe(&direct, mib).await?;
     table.note(format!(

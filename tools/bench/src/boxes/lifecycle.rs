@@ -47,30 +47,21 @@ pub(crate) async fn run(
             made.retain(|known| *known != id);
         }
     }
-    let mut table = Table::new(
-        "Boxes, from the call until the operation is done",
-        &["what", "p50", "p95", "samples"],
-    );
     let cold_name = if drop_caches {
         "cold start, page cache empty"
     } else {
         "first start of the run"
     };
-    for (name, samples) in [
-        (cold_name, &cold),
-        ("warm start", &warm),
-        ("hibernate", &hibernate),
-        ("wake", &wake),
-        ("delete", &delete),
-    ] {
-        let count = samples.len().to_string();
-        table.row(vec![
-            name.to_owned(),
-            samples.show(50),
-            samples.show(95),
-            count,
-        ]);
-    }
+    let mut table = Table::timed(
+        "Boxes, from the call until the operation is done",
+        &[
+            (cold_name, &cold),
+            ("warm start", &warm),
+            ("hibernate", &hibernate),
+            ("wake", &wake),
+            ("delete", &delete),
+        ],
+    );
     table.note(
         "A start makes a box that did not exist; a wake starts one that was hibernated. One after the \
          other; from the first warm start on, one other box of the run is up.",

@@ -110,34 +110,28 @@ pub(crate) async fn run(
 }
 
 fn table(took: &Took) -> Table {
-    let mut table = Table::new("A turn", &["what", "p50", "p95", "samples"]);
-    for (name, samples) in [
-        (
-            "first token, from the vendor's write to the box's log",
-            &took.in_the_box,
-        ),
-        (
-            "first token, from the vendor's write to the client",
-            &took.at_the_client,
-        ),
-        ("cancel, until the vendor's stream is closed", &took.left),
-        (
-            "cancel while the model speaks, until the turn has ended",
-            &took.ended,
-        ),
-        (
-            "cancel while a command runs, until all of it is killed and the turn has ended",
-            &took.killed,
-        ),
-    ] {
-        let count = samples.len().to_string();
-        table.row(vec![
-            name.to_owned(),
-            samples.show(50),
-            samples.show(95),
-            count,
-        ]);
-    }
+    let mut table = Table::timed(
+        "A turn",
+        &[
+            (
+                "first token, from the vendor's write to the box's log",
+                &took.in_the_box,
+            ),
+            (
+                "first token, from the vendor's write to the client",
+                &took.at_the_client,
+            ),
+            ("cancel, until the vendor's stream is closed", &took.left),
+            (
+                "cancel while the model speaks, until the turn has ended",
+                &took.ended,
+            ),
+            (
+                "cancel while a command runs, until all of it is killed and the turn has ended",
+                &took.killed,
+            ),
+        ],
+    );
     table.note(
         "The whole way: vendor, gateway and door, agent, its log, replica, edge, a client's stream. Each token is on \
          the disk twice before the client has it, in the box's log and in its copy. The first row is read by a second \
